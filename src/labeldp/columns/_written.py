@@ -74,7 +74,8 @@ class _Texts:
     @cached_property
     def whole(self) -> pa.Array | None:
         """The texts as whole numbers; None where one is none, or is written otherwise."""
-        return _cast_or_none(self.all, pa.int64()) if self.match(_WHOLE) else None
+        fits = all_match(self.all.slice(0, _FIRST), _WHOLE) and self.match(_WHOLE)
+        return _cast_or_none(self.all, pa.int64()) if fits else None
 
     def are_whole_below(self, end: int) -> bool:
         """True if all texts are whole numbers, of an absolute value below a bound."""
@@ -88,6 +89,20 @@ class _Texts:
         return all_match(self.all, pattern)
 
 
+_Form = Callable[[pa.Array], bool]
+
+
+def _have_no_point(texts: pa.Array) -> bool:
+    """True if a number has no decimal point and no exponent."""
+    short = texts.filter(pc.invert(pc.match_substring(texts, ".")))  # a pattern takes five times as long
+    return bool(pc.any(pc.match_substring_regex(short, "^-?[0-9]+$")).as_py())
+
+
+def _have_zero_alone(texts: pa.Array) -> bool:
+    """True if a number has a single zero behind its point."""
+    return bool(pc.any(pc.ends_with(texts, ".0")).as_py())
+
+
 @dataclass(frozen=True)
 class _Spelling:
     """A way to write the values of a type, and a check that texts are written so.
@@ -95,19 +110,18 @@ class _Spelling:
     Attributes:
         type: The type.
         check: True if all texts are written so.
-        forms: Patterns of texts, of which one alone may occur in a column.
+        forms: Forms, each by whether it occurs in texts, of which one alone may occur in a column.
         notation: The notation in which texts are read.
     """
 
     type: pa.DataType
     check: Callable[[_Texts], bool]
-    forms: tuple[str, ...] = ()
+    forms: tuple[_Form, ...] = ()
     notation: Notation = PLAIN
 
-    def new_forms(self, texts: pa.Array, forms: set[str]) -> set[str]:
-        """The patterns that occur in texts, besides some that are there already."""
-        others = (form for form in self.forms if form not in forms)
-        return {form for form in others if pc.any(pc.match_substring_regex(texts, form)).as_py()}
+    def new_forms(self, texts: pa.Array, forms: set[_Form]) -> set[_Form]:
+        """The forms that occur in texts, besides some that are there already."""
+        return {form for form in self.forms if form not in forms and form(texts)}
 
 
 def _matches(pattern: str, kind: pa.DataType, texts: _Texts) -> bool:
@@ -126,8 +140,8 @@ def _as_python(texts: _Texts) -> bool:
         return True
     if texts.floats is None:
         return False
-    with_point = pc.any(pc.ends_with(texts.all, ".0")).as_py()
-    short = pc.replace_substring_regex(texts.all, r"^(-?[0-9]+)\.0$", r"\1") if with_point else texts.all
+    zeros = _have_zero_alone(texts.all)
+    short = pc.replace_substring_regex(texts.all, r"^(-?[0-9]+)\.0$", r"\1") if zeros else texts.all
     size = pc.abs(texts.floats)
     plain = pc.or_(pc.equal(size, 0.0), pc.and_(pc.greater_equal(size, _FROM), pc.less(size, _BELOW)))
     same = pc.and_(pc.equal(short, texts.by_arrow), plain)
@@ -171,7 +185,7 @@ def _notated(notation: Notation) -> Iterator[_Spelling]:
 #: In the order in which a type is chosen.
 _SPELLINGS = (
     _Spelling(pa.int64(), _is_whole),
-    _Spelling(pa.float64(), _as_python, forms=(r"^-?[0-9]+$", r"\.0$")),
+    _Spelling(pa.float64(), _as_python, forms=(_have_no_point, _have_zero_alone)),
     _Spelling(pa.float64(), _as_arrow),
     *(_Spelling(pa.float64(), partial(_decimals, count)) for count in range(1, _DIGITS)),
     _Spelling(pa.bool_(), _in_lower_case),
@@ -189,7 +203,7 @@ class ColumnType:
         spellings: Those of all values so far.
         types: Types that could represent all values so far, in other spellings.
         missing: How missing values are written.
-        forms: Patterns of a spelling that occur.
+        forms: Forms of a spelling that occur.
         any_value: True if a value is not missing.
     """
 
@@ -197,7 +211,7 @@ class ColumnType:
     spellings: tuple[_Spelling, ...] = _SPELLINGS
     types: tuple[pa.DataType, ...] = _TYPES
     missing: set[str] = field(default_factory=set)
-    forms: set[str] = field(default_factory=set)
+    forms: set[_Form] = field(default_factory=set)
     any_value: bool = False
 
     def __post_init__(self) -> None:

@@ -37,6 +37,16 @@ def test_the_first_line_shows_the_separator(tmp_path, name, separator):
     assert set(found["krank_released"].to_pylist()) <= set(CLASSES)
 
 
+@pytest.mark.parametrize("place", [0, 20])
+def test_a_row_that_is_longer_than_the_first_block_is_read(tmp_path, place):
+    """The first rows are read in small blocks, and in large ones where a row is longer, the first or a later one."""
+    long = "x" * 3_000_000
+    rows = [(long if row == place else plz, farbe, krank) for row, (plz, farbe, krank) in enumerate(ROWS)]
+    lines = [";".join(line) for line in (COLUMNS, *rows)]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    assert released(tmp_path / "t.csv", tmp_path)["plz"].to_pylist() == [row[0] for row in rows]
+
+
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
 def test_an_encoding_is_named_and_never_guessed(tmp_path, encoding):
     """A guess would depend on the bytes of labels; the error names the option, and a table file has it."""

@@ -256,16 +256,14 @@ def column_heads(table: Table) -> dict[str, str]:
     Few values, and numbers at even distances, as of a counter, an hour or a rank, may be those of any table.
     """
     others = [name for name in table.schema.names if name != table.label]
-    for batch in table.batches(others, _FINGERPRINT_ROWS) if others else ():
-        texts = {
-            name: list(map(_as_marked, as_texts(column))) for name, column in zip(others, batch.columns, strict=True)
-        }
-        return {
-            name: "\n".join(values)
-            for name, values in texts.items()
-            if len(set(values)) >= FEWEST_VALUES and not _counts(values)
-        }
-    return {}
+    if not others or (batch := table.first(others, _FINGERPRINT_ROWS)) is None:
+        return {}
+    texts = {name: list(map(_as_marked, as_texts(column))) for name, column in zip(others, batch.columns, strict=True)}
+    return {
+        name: "\n".join(values)
+        for name, values in texts.items()
+        if len(set(values)) >= FEWEST_VALUES and not _counts(values)
+    }
 
 
 def _counts(values: Sequence[str]) -> bool:
@@ -313,7 +311,7 @@ def disclosing_columns(
         return
     chosen = [parts[place] for place in np.unique(np.linspace(0, len(parts) - 1, min(len(parts), _HEADS)).astype(int))]
     rows, wanted = max(1, _HEAD // len(chosen)), list(dict.fromkeys([*labels, *names]))
-    heads = [next(part.table.batches(wanted, rows), None) for part in chosen]
+    heads = [part.table.first(wanted, rows) for part in chosen]
     pairs = [(part.table, batch) for part, batch in zip(chosen, heads, strict=True) if batch is not None]
     own = parts[0].table.label  # its type may differ from file to file, where labels are missing
     groups = {name: _groups([batch[name] for _, batch in pairs]) for name in wanted if name != own}

@@ -12,7 +12,7 @@ import dataclasses
 import io
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path, PurePath
@@ -61,7 +61,8 @@ _ENCODINGS = ("utf-8", "latin-1", "cp1252", "utf-16")
 _MOST_HEADER = 1 << 20
 _OURS = ".labeldp-"
 _FIRST_BYTES = 64
-_CSV_BLOCK = 1 << 24
+#: Bytes of a CSV file that are parsed at a time, and where the first rows alone are wanted.
+_CSV_BLOCK, _FIRST_BLOCK = 1 << 24, 1 << 20
 #: Columns to list in an error message.
 _LISTED = 20
 _ROWS_PER_BATCH = 1 << 16
@@ -128,6 +129,7 @@ class Table:
         groups: The row groups of its only file, if it is a part of another table.
         row_groups: The number of rows in each row group of each Parquet file, as its footer said when it was opened.
         chosen: For each file a mask of the rows that are read, of a table of some rows; none if all are.
+        block: Bytes of a CSV file that are parsed at a time.
     """
 
     path: Place
@@ -141,11 +143,18 @@ class Table:
     groups: tuple[int, ...] | None = None
     row_groups: tuple[tuple[int, ...], ...] = ()
     chosen: tuple[Bool[np.ndarray, "n"], ...] = dataclasses.field(default=(), repr=False, compare=False)
+    block: int = dataclasses.field(default=_CSV_BLOCK, repr=False, compare=False)
 
     def batches(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         """Columns in batches of at most so many rows, in order."""
         for path, chosen in zip_longest(self.files, self.chosen):
             yield from self._of_file(path, chosen, columns, rows, coded=False)
+
+    def first(self, columns: Sequence[str], rows: int) -> pa.RecordBatch | None:
+        """The first batch of columns; None of a table without rows."""
+        with suppress(TableError):  # of a row that is longer than a block, or of damage, which is found again
+            return next(dataclasses.replace(self, block=_FIRST_BLOCK).batches(columns, rows), None)
+        return next(self.batches(columns, rows), None)
 
     def scan(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         """Columns in batches of any length up to so many rows, with texts as dictionaries where that is cheaper."""
@@ -212,7 +221,7 @@ class Table:
                 yield pa.record_batch(values, names=columns)
             return
         first = 0
-        for batch in _open_csv(path, self.file, self.schema.names, columns):
+        for batch in _open_csv(path, self.file, self.block, self.schema.names, columns):
             cells = [self._cells(batch[name], name, path, first) for name in columns]
             yield pa.record_batch(cells, names=columns)
             first += batch.num_rows
@@ -399,7 +408,11 @@ def _stored_schema(file: Place, kind: str, given: TableFile) -> Iterator[tuple[p
     elif kind != "csv":
         yield whole_table(file, kind, given.sheet).schema.remove_metadata(), ()
     else:
-        with _open_csv(file, given) as opened:
+        try:
+            opened = _open_csv(file, given, _FIRST_BLOCK)
+        except pa.ArrowInvalid:  # a row that is longer, or damage that the other reader finds again
+            opened = _open_csv(file, given, _CSV_BLOCK)
+        with opened:
             yield pa.schema([pa.field(name, pa.string()) for name in opened.schema.names]), ()
 
 
@@ -432,11 +445,11 @@ def _stream(path: Place) -> pa.NativeFile:
 
 
 def _open_csv(
-    path: Place, given: TableFile, names: Sequence[str] = (), columns: list[str] | None = None
+    path: Place, given: TableFile, block: int, names: Sequence[str] = (), columns: list[str] | None = None
 ) -> pc_csv.CSVStreamingReader:
     return pc_csv.open_csv(
         _stream(path),
-        read_options=pc_csv.ReadOptions(block_size=_CSV_BLOCK, encoding=given.encoding),
+        read_options=pc_csv.ReadOptions(block_size=block, encoding=given.encoding),
         # in a table of one column an empty line is a row whose value is missing
         parse_options=pc_csv.ParseOptions(
             delimiter=given.separator or ",", newlines_in_values=True, ignore_empty_lines=len(names) != 1
