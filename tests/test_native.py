@@ -165,6 +165,8 @@ def sanitized(tmp_path_factory):
 SANITIZED = (
     "tests/privacy/test_channel_contract.py",
     "tests/mechanisms/test_moments.py",
+    "tests/mechanisms/test_prior.py",
+    "tests/mechanisms/test_prior_subset.py",
     "tests/mechanisms/test_queries.py",
     "tests/release/tables/test_fingerprints.py",
     "tests/release/tables/test_orders.py",
