@@ -30,6 +30,7 @@ import labeldp.release.folder._run as run_module
 import labeldp.release.folder._staging as staging_module
 import labeldp.release.jobs._job as table_module
 import labeldp.release.tables._parts as parts_module
+from labeldp import _version
 from labeldp._random_words import RunKey
 from labeldp.errors import AttemptError, BudgetError, EngineError, InputError, LabelDPError, LabelError, TableError
 from labeldp.release import ledger_path
@@ -417,7 +418,7 @@ def test_a_worker_of_another_version_is_refused(table):
     """Before anything is charged, with both versions in the message."""
 
     def other():
-        engine_module.__version__ = "0.0.1"
+        _version.__version__ = "0.0.1"
 
     with pytest.raises(EngineError, match=r"found one with labeldp 0\.0\.1"):
         release(table, executor=Forks(other))
