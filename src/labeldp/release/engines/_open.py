@@ -64,11 +64,7 @@ def open_engine(text: str | None) -> AbstractContextManager[Engine]:
 
 
 def engine_of(executor: Engine | Executor | None, alone: Engine) -> Engine:
-    """The engine of what a caller passed; ``alone`` without any.
-
-    Raises:
-        EngineError: It has no ``submit``.
-    """
+    """The engine of what a caller passed; ``alone`` without any."""
     if executor is None:
         return alone
     if isinstance(executor, Engine):
