@@ -29,7 +29,7 @@ def test_a_release_says_that_its_labels_are_randomized(shared):
         "The labels in ill_released are randomized: each is the true class with probability 0.731, so 26.9 % of them",
         'Release.load("shared")',
         "labeldp verify shared",
-        "pip install 'labeldp[learn]'",
+        "labeldp is a package for Python. Ask whoever gave you this folder where to get it",
         "ask whoever gave you this folder",
         read_certificate(shared).sentence,
     ):

@@ -164,7 +164,11 @@ _ANSWER = (
 )
 _PATH = "In Python, with the path of this folder in place of 'shared':"
 _VERIFY = f"To verify the folder, run 'labeldp verify shared': it recomputes the guarantee from {CERTIFICATE}."
-_GET = "labeldp is a package for Python: pip install {}"
+#: Nothing proposes to install a name that a registry may have given to somebody else.
+_GET = (
+    "labeldp is a package for Python. Ask whoever gave you this folder where to get it: elsewhere, a package of this "
+    "name may be a stranger's."
+)
 _ASK = "Questions about the data: ask whoever gave you this folder."
 
 
@@ -179,10 +183,10 @@ def readmes(certificate: Certificate) -> tuple[str, ...]:
     else:
         about, code = [f"{title(certificate)}.", warning(certificate)], python(certificate)
     facts = [*about, f"{certificate.rows:,} rows.", *certificate.sentence.split("\n\n"), _PATH]
-    begin, end = [*map(_wrapped, facts), textwrap.indent("\n".join(code), "    "), _wrapped(_VERIFY)], [_ASK]
-    learns = any("labeldp.learning" in line for line in code)
-    get = [_GET.format("'labeldp[learn]'" if learns else "labeldp")]
-    return tuple("\n\n".join(parts) + "\n" for parts in (begin + get + end, begin + end))
+    get = _wrapped(_GET)
+    parts = [*map(_wrapped, facts), textwrap.indent("\n".join(code), "    "), _wrapped(_VERIFY), get, _ASK]
+    earlier = [part for part in parts if part != get]
+    return "\n\n".join(parts) + "\n", "\n\n".join(earlier) + "\n"
 
 
 def _wrapped(text: str) -> str:
