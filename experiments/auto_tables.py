@@ -10,7 +10,7 @@ import io
 import math
 import os
 import warnings
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +32,7 @@ FORECAST = 2.0
 FEWEST = 5
 FAMILIES = ("linear", "kernels", "boosting", "clusters")
 MEMBERS = (*FAMILIES, "shares")
+LEARNERS = ("auto", *MEMBERS)
 #: Numbers of draws in whose means a member is best in hindsight.
 HINDSIGHT = (1, 2, 5)
 Loaded = tuple[pd.DataFrame, np.ndarray]
@@ -219,7 +220,13 @@ def run(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
 def regrets(rows: pd.DataFrame, column: str, sign: int, among: tuple[str, ...] = MEMBERS) -> pd.DataFrame:
     """What each learner loses against the best member in hindsight of each table and epsilon, means of draws."""
     means = rows.pivot_table(index=["data", "epsilon"], columns="learner", values=column)
-    return sign * means[["auto", *MEMBERS]].rsub((sign * means[list(among)]).max(axis=1) * sign, axis=0)
+    return sign * means[list(LEARNERS)].rsub((sign * means[list(among)]).max(axis=1) * sign, axis=0)
+
+
+def means_of(rows: pd.DataFrame, column: str, learners: Sequence[str] = LEARNERS) -> pd.DataFrame:
+    """Means over tables of each learner; none of a member that some tables do not have."""
+    kept = rows.pivot_table(index=["epsilon", "data"], columns="learner", values=column)[list(learners)]
+    return kept.groupby("epsilon").agg(lambda each: each.mean(skipna=False))
 
 
 def by_epsilon(lost: pd.DataFrame) -> pd.DataFrame:
@@ -237,7 +244,10 @@ def hindsight(noisy: pd.DataFrame, among: tuple[str, ...]) -> pd.DataFrame:
     """
     found = {}
     for epsilon, rows in noisy.groupby("epsilon"):
-        drawn = rows.pivot_table(index="data", columns=["learner", "draw"], values="accuracy").dropna()
+        drawn = rows.pivot_table(index=["data", "draw"], columns="learner", values="accuracy").reindex(
+            columns=list(LEARNERS)
+        )
+        drawn = drawn.fillna(-np.inf).unstack("draw").dropna()  # without a member in few effective rows, or in many
         members, auto = np.stack([drawn[name].to_numpy() for name in among]), drawn["auto"].to_numpy()
         places, total = np.arange(auto.shape[0]), auto.shape[1]
         line = {}
@@ -266,7 +276,7 @@ def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
         ("log_loss", "log loss, nats", -1),
     ):
         form = ".3f" if sign < 0 else ".1f"
-        means = private.pivot_table(index="epsilon", columns="learner", values=column)[["auto", *MEMBERS]]
+        means = means_of(private, column)
         lines += ["", f"Mean over tables of {title}:", "", *table_of(means, form, old)]
         lost = by_epsilon(regrets(noisy, column, sign))
         lost.insert(0, "auto to families", by_epsilon(regrets(noisy, column, sign, FAMILIES))["auto"])
@@ -319,7 +329,13 @@ def table_of(frame: pd.DataFrame, form: str, old: Container[object]) -> list[str
     """A table with the index as its first column; cells of epsilons with rows of an earlier recipe are marked."""
     head = [str(frame.index.name or ""), *map(str, frame.columns)]
     body = [
-        [str(name), *(format(value, form) + f" {OLD}" * (name in old or by in old) for by, value in row.items())]
+        [
+            str(name),
+            *(
+                "" if np.isnan(value) else format(value, form) + f" {OLD}" * (name in old or by in old)
+                for by, value in row.items()
+            ),
+        ]
         for name, row in frame.iterrows()
     ]
     return table(head, body)
