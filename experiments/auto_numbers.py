@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from _study import Cell, Experiment, Given, Row, Spot, Study, data_folder, main
-from auto_tables import Loaded, adult, bank, by_epsilon, of_r, of_scikit_learn, readmission, table_of
+from auto_tables import Loaded, adult, bank, by_epsilon, means_of, of_r, of_scikit_learn, readmission, table_of
 
 from labeldp import Curator, Interval, Release
 from labeldp.learning.sklearn import AutoRegressor
@@ -128,7 +128,7 @@ def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
     rows = frames["auto_numbers"]
     old = set(rows.loc[rows["stale"], "epsilon"])
     noisy = rows[np.isfinite(rows["epsilon"])]
-    means = rows.pivot_table(index="epsilon", columns="learner", values="explained")[["auto", *MEMBERS]]
+    means = means_of(rows, "explained", ("auto", *MEMBERS))
     lines = [
         "",
         "Mean over tables of the explained share of the variance of labels, %:",

@@ -479,6 +479,9 @@ SMOKES = {
         "--data breast_cancer", "labels epsilon", 10, (
             "average < of_label", "labels == 'public' and epsilon == 8 and average <= of_label + 0.3"),
         "| breast_cancer | released |"),
+    "rare_rows": Smoke(
+        "--data 20k --epsilons 16", "learner", 5, (
+            "learner != 'constant' and not 0.7 < area < 0.9", "not 0.6 < mean < 1.5")),
     "rare_classes": Smoke(
         "--data breast_cancer", "epsilon", 5, ("epsilon > 100 and area <= 95", "not 0.04 < share < 0.06"),
         "| breast_cancer |"),
