@@ -32,9 +32,9 @@ _CHECKER = "labeldp_annotations"
 _NOT_AN_ARRAY = Annotated[object, Is[lambda found: not isinstance(found, np.ndarray)]]
 _SLOW = tomllib.loads(Path(__file__).with_name("slow.toml").read_text(encoding="utf-8"))
 SLOW = [{"name": name, "kept": []} for name in _SLOW["whole"]] + _SLOW["test"]
-#: Calls of each function at which its annotations are executed: the first ones in a process, and one in each file.
+#: Calls of each function at which its annotations are executed: the first ones in a process, and one in each test.
 _CHECKED_CALLS = 20
-_FILE = [""]  # of the test that runs
+_TEST = [""]  # that runs
 _MADE = set()  # code of functions in functions that were made before
 _BEGAN = pytest.StashKey[float]()
 _execute = beartype(conf=BeartypeConf(is_pep484_tower=True))
@@ -82,18 +82,18 @@ def _read(hint, names):
 
 
 def at_first(function, executing):
-    """A function whose annotations are executed at its first calls, and the first in a file of tests: others are alike.
+    """A function whose annotations are executed at its first calls, and the first in a test: others are alike.
 
     ``executing`` makes the function that executes them, once it is called: most are not called in a process.
     """
-    file, calls, executed = "", 0, None
+    test, calls, executed = "", 0, None
 
     @wraps(function)
     def called(*args, **kwargs):
-        nonlocal file, calls, executed
-        if jaxtyping.config.jaxtyping_disable or (calls >= _CHECKED_CALLS and file is _FILE[0]):
+        nonlocal test, calls, executed
+        if jaxtyping.config.jaxtyping_disable or (calls >= _CHECKED_CALLS and test is _TEST[0]):
             return function(*args, **kwargs)
-        file, calls = _FILE[0], calls + 1
+        test, calls = _TEST[0], calls + 1
         executed = executed or executing()
         return executed(*args, **kwargs)
 
@@ -199,9 +199,8 @@ def _processor_seconds():
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_setup(item):
-    """Note when a test begins, and its file, in which annotations are executed anew."""
-    if item.location[0] != _FILE[0]:
-        _FILE[0] = item.location[0]
+    """Note when a test begins, in which annotations are executed anew."""
+    _TEST[0] = item.nodeid
     item.stash[_BEGAN] = _processor_seconds()
     return (yield)
 

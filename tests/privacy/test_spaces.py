@@ -4,6 +4,7 @@ import datetime
 import decimal
 import json
 import math
+import re
 import traceback
 
 import numpy as np
@@ -95,7 +96,7 @@ def test_a_label_outside_is_refused_by_its_row(space, labels, row):
     """A label that was not declared is refused with its row and without its value, also in chained errors."""
     for first_row in (0, 1000):
         text = refusal(space, labels, first_row)
-        assert f"row {first_row + row + 1:,} (the first is row 1);" in text
+        assert f"row {first_row + row + 1:,} (the first is row 1)" in text
         for value in (HIDDEN, HIDDEN_NUMBER, 263, 255):
             assert str(value) not in text
 
@@ -184,7 +185,7 @@ def test_labels_of_another_kind_are_refused_and_not_shown(space, labels):
 def test_booleans_text_and_integers_are_not_each_other():
     """True is not 1, "1" is not 1, and 1 is neither."""
     for space, labels in ((numbers, [True]), (numbers, ["1"]), (truths, [1]), (truths, ["True"]), (letters, [1])):
-        assert "expected" in refusal(space, labels)
+        assert re.search(r"expected|is none of|there is no label", refusal(space, labels))
 
 
 @pytest.mark.parametrize(
@@ -201,7 +202,7 @@ def test_booleans_text_and_integers_are_not_each_other():
 def test_labels_of_databases_are_read_by_their_texts(space, labels, codes):
     """Whole decimals are whole numbers, bytes are UTF-8, and dates have their ISO text; a zone is part of it."""
     if codes is None or None in codes:
-        assert "expected" in refusal(space, labels)
+        assert re.search(r"expected|is none of|there is no label", refusal(space, labels))
     else:
         assert space.encode(labels).tolist() == codes
 
@@ -245,7 +246,7 @@ def test_a_masked_label_is_missing(order, column):
     """What a mask hides is not read, in whatever form the labels are."""
     labels = np.ma.masked_array(np.array([1, 0, 7], order), mask=[False, False, True])
     text = refusal(numbers, labels[:, None] if column else labels)
-    assert "found none in row 3" in text
+    assert "no label in row 3" in text
     assert Classes([0, 1, 7], missing=0).encode(labels[:, None] if column else labels).tolist() == [1, 0, 0]
 
 
@@ -260,7 +261,7 @@ def test_what_is_no_column_is_refused(labels):
 @pytest.mark.parametrize("name", MISSING)
 def test_missing_labels_are_refused_or_given_their_class(name):
     """A missing label is refused with its row, or is the class that was declared for it; never the first by chance."""
-    assert "found none in row 12 (the first is row 1);" in refusal(letters, MISSING[name], 10)
+    assert "no label in row 12 (the first is row 1)" in refusal(letters, MISSING[name], 10)
     for position, missing in enumerate("abc"):
         space = Classes(["a", "b", "c"], missing=missing)
         assert space.encode(MISSING[name]).tolist() == [0, position, 1]
@@ -272,14 +273,14 @@ def test_missing_labels_are_refused_or_given_their_class(name):
 )
 def test_missing_numbers_are_refused_or_given_their_class(labels):
     """NaN is missing, and neither 0 nor the smallest integer."""
-    assert "found none in row 2 (the first is row 1);" in refusal(numbers, labels)
+    assert "no label in row 2 (the first is row 1)" in refusal(numbers, labels)
     assert Classes([0, 1, 7], missing=7).encode(labels).tolist() == [0, 2]
 
 
 def test_a_missing_policy_does_not_let_other_labels_through():
     """With a class for missing labels, a label outside is still refused, at its own row."""
     space = Classes(["a", "b", "c"], missing="c")
-    assert "row 3 (the first is row 1);" in refusal(space, ["a", None, HIDDEN])
+    assert "row 3 (the first is row 1)" in refusal(space, ["a", None, HIDDEN])
     assert space.encode([None, None]).tolist() == [2, 2]
     assert space.encode(pa.nulls(2)).tolist() == [2, 2]
 
@@ -302,7 +303,7 @@ def test_codes_do_not_wrap(count):
     space = Classes(range(count))
     order = np.random.default_rng(0).permutation(count)
     assert (space.encode(order) == order).all()
-    assert f"row {count + 1:,} (the first is row 1);" in refusal(space, np.append(order, count))
+    assert f"row {count + 1:,} (the first is row 1)" in refusal(space, np.append(order, count))
 
 
 @given(st.data())
@@ -320,7 +321,7 @@ def test_encoding_is_the_index_in_the_declaration(data):
     assert space.encode(labels).tolist() == [values.index(label) for label in labels]
     foreign = data.draw(elements.filter(lambda each: canonical(f"{each}") not in map(canonical, map(str, values))))
     place = data.draw(st.integers(0, len(labels)))
-    assert f"row {place + 1:,} (the first is row 1);" in refusal(space, [*labels[:place], foreign, *labels[place:]])
+    assert f"row {place + 1:,} (the first is row 1)" in refusal(space, [*labels[:place], foreign, *labels[place:]])
 
 
 @given(st.lists(st.one_of(st.none(), st.floats(), st.integers(), st.booleans(), st.text(max_size=3)), max_size=6))
@@ -343,7 +344,7 @@ def test_anything_is_encoded_or_refused(labels):
 )  # fmt: skip
 def test_a_declaration_that_hides_nothing_is_refused(bad):
     """Classes are two or more different strings, whole numbers or booleans of one kind that can be written."""
-    with pytest.raises(LabelError, match="expected"):
+    with pytest.raises(LabelError, match=r"expected|is declared twice"):
         Classes(bad)
 
 
@@ -410,7 +411,7 @@ def test_an_interval_puts_labels_on_the_nearest_point_and_the_ends():
 @pytest.mark.parametrize("labels", [[0.5, math.nan], [0.5, None], pa.array([0.5, math.nan]), pd.Series([0.5, None])])
 def test_a_missing_real_label_is_refused_or_given_its_number(labels):
     """NaN is not a number on the grid: it is refused by its row, or is the declared number."""
-    assert "found none in row 9 (the first is row 1);" in refusal(Interval(0, 1, 0.25), labels, 7)
+    assert "no label in row 9 (the first is row 1)" in refusal(Interval(0, 1, 0.25), labels, 7)
     assert Interval(0, 1, 0.25, missing=0.75).encode(labels).tolist() == [2, 3]
 
 
@@ -428,7 +429,7 @@ def test_labels_that_are_no_numbers_are_refused(labels):
 )  # fmt: skip
 def test_an_interval_that_is_no_grid_is_refused(bad):
     """The range is finite and not empty, and the step divides it into not too many parts."""
-    with pytest.raises(LabelError, match="expected"):
+    with pytest.raises(LabelError, match=r"expected|is declared twice"):
         Interval(*bad)
 
 

@@ -465,7 +465,7 @@ def test_a_close_is_not_finished_by_another_release(box, tmp_path, capsys, other
     options = ["--unit", "row"] if other == "more reports" else ["--unit", "age"]
     options += ["--ledger", str(tmp_path / "ledger")] * (other == "no charge")
     assert main([*closing, *options]) == 1
-    assert "that does not exist yet" in capsys.readouterr().err
+    assert "exists already, and nothing is written into it" in capsys.readouterr().err
     assert (out / "_certificate.json").read_bytes() == before
 
 

@@ -158,5 +158,7 @@ def test_releases_and_answers_are_not_taken_for_each_other(tmp_path):
 
 def test_a_folder_without_an_answer_names_what_makes_one(tmp_path):
     """The error names both ways."""
-    with pytest.raises(VerificationError, match=r"found none; .* make one with 'labeldp release' \(in Python: save\)"):
+    with pytest.raises(
+        VerificationError, match=r"no release .*; .* make one with 'labeldp release' \(in Python: save\)"
+    ):
         dp.Answer.load(tmp_path / "nope")

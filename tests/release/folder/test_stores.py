@@ -174,7 +174,7 @@ def test_a_csv_file_in_a_store(ledger, packed, tmp_path):
 def test_a_broken_file_in_a_store_is_refused_without_quoting_it(ledger, tmp_path, ending):
     """As one on a disk, with what to do."""
     stores.write(TABLE.parent / f"t.{ending}", b'id,ill\n1,"no\x00\xff\n2\n')
-    with pytest.raises(TableError, match="expected") as found:
+    with pytest.raises(TableError, match=r"expected|cannot be read") as found:
         released(ledger, TABLE.parent / f"t.{ending}", tmp_path / "o", keep=["id"])
     assert "no\x00" not in str(found.value)
     assert found.value.__cause__ is None
@@ -205,7 +205,7 @@ REFUSED = [{"ledger": None}, {"ledger": Path("none/l")}, {"output": TABLE / "o"}
 def test_what_cannot_be_released_costs_nothing(ledger, options, tmp_path):
     """No ledger for a table in a store, an output in the table, and one that is not empty."""
     stores.write(SHARED / "more" / "data.parquet", b"x")
-    with pytest.raises((InputError, OutputError), match=r"expected a ledger|exists already|there is no folder"):
+    with pytest.raises((InputError, OutputError), match=r"expected (a ledger|an output|an existing)|exists already"):
         released(**{"ledger": ledger, **options})
     assert list(tmp_path.iterdir()) == []
     assert stores.names(SHARED) == ["more/data.parquet"]
@@ -748,7 +748,7 @@ def test_audits_take_addresses(ledger, tmp_path, monkeypatch):
 def test_a_store_without_the_table_says_so():
     """With what to do."""
     for address, what in ((TABLE.parent / "none", TableError), (SHARED / "none", InputError)):
-        with pytest.raises(what, match="expected"):
+        with pytest.raises(what, match="there is no"):
             open_table(str(address), "ill") if what is TableError else dp.Release.load(str(address))
 
 
