@@ -291,6 +291,23 @@ def test_few_rows_and_other_rows_are_refused(fitted):
         AutoClassifier().fit(features[[]].assign(sets=[["no"]] * len(features)), release)
 
 
+@pytest.mark.parametrize(
+    "table",
+    [
+        pd.DataFrame({0: np.arange(100.0), 1: np.ones(100)}),
+        pd.DataFrame({"column_names": np.arange(100.0), "columns": np.ones(100)}),
+        pa.table({"a": np.arange(100.0)}),
+        pa.record_batch({"a": np.arange(100.0)}),
+    ],
+    ids=["numbered", "names of attributes", "Arrow", "batch"],
+)
+def test_no_column_is_said_to_be_left_out_that_is_not(table, recwarn):
+    """Whatever columns are called, and whatever holds them."""
+    model = AutoClassifier().fit(table, released(["mild", "grave"] * 50))
+    assert not [each for each in recwarn if "Left out" in str(each.message)]
+    assert len(model.feature_names_in_) == len(model.columns_)
+
+
 def test_a_column_of_lists_is_left_out(fitted):
     """As a release by a prior has one: with a warning, and in predictions too, whatever the kind of the table."""
     _, features, _, release = fitted

@@ -173,8 +173,8 @@ def _values(column: pa.ChunkedArray) -> np.ndarray | None:
 
 def warn_of_left_out(features: Any, frame: pd.DataFrame) -> None:
     """Warn of columns that are neither numbers nor dates nor text."""
-    names = getattr(features, "column_names", getattr(features, "columns", frame.columns))
-    if left_out := [str(name) for name in names if name not in frame]:
+    names = features.schema.names if isinstance(features, pa.Table | pa.RecordBatch) else features.columns
+    if left_out := [name for name in map(str, names) if name not in frame]:
         warnings.warn(
             f"Left out {', '.join(map(repr, left_out))}: no model takes such values; give numbers, dates or text",
             stacklevel=3,
