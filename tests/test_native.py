@@ -192,10 +192,13 @@ def test_sanitizers_find_nothing(sanitized, tests):
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
 
 
+@pytest.mark.parametrize("share", ["one word", "a thousand", "33 bits", "moderate", "nearly even"])
 @pytest.mark.parametrize("classes", [2, 3, 10, 1000, 1 << 20])
-def test_words_of_64_bits_are_divided_exactly(classes):
+def test_words_of_64_bits_are_divided_exactly(classes, share):
     """At the ends of every kind of range and between them, the drawn class is that of whole numbers in Python."""
-    rng, other = np.random.default_rng(classes), (1 << 64) // (classes + 2)
+    rng, even = np.random.default_rng(classes), ((1 << 64) - 1) // classes
+    words_of_other = {"one word": 1, "a thousand": 1000, "33 bits": (1 << 33) + 1, "nearly even": even}
+    other = words_of_other.get(share, (1 << 64) // (classes + 2))
     keep = (1 << 64) - (classes - 1) * other
     limits = [keep + j * other + step for j in {0, 1, classes // 2, classes - 2} for step in (-1, 0, 1)]
     drawn = [
@@ -203,7 +206,8 @@ def test_words_of_64_bits_are_divided_exactly(classes):
         0,
         keep - 1,
         (1 << 64) - 1,
-        *rng.integers(0, (1 << 64) - 1, 500, dtype=np.uint64).tolist(),
+        *rng.integers(0, (1 << 64) - 1, 250, dtype=np.uint64).tolist(),
+        *rng.integers(keep, (1 << 64) - 1, 250, dtype=np.uint64, endpoint=True).tolist(),
     ]
     for word, code in zip(drawn, rng.integers(0, classes, len(drawn)).tolist(), strict=True):
         # Alone, since a word in doubt sends its whole block the slow way.
