@@ -23,6 +23,7 @@ from labeldp.errors import InputError, OutputError
 from labeldp.learning.metrics import UnitsWarning
 from labeldp.release.folder import Declared, make_key, read_certificate, write_card
 from labeldp.release.folder._derived import DERIVED, croissant, data_card
+from labeldp.release.folder._description import cautions
 
 TESTS = Path(__file__).parents[2]
 DECLARED = Declared("cc-by-4.0", "Levels of *one* town")
@@ -122,6 +123,17 @@ def test_cards_keep_their_bytes(name, carded):
     folder = carded(name, DECLARED if name == "auto" else None)
     for file in DERIVED:
         assert (folder / file).read_bytes() == (KEPT / name / file).read_bytes(), file
+
+
+def test_a_card_with_the_earlier_warning_stays(carded):
+    """It stated one probability for units of any size, and verifies as before."""
+    name = "auto-of-units"
+    folder = carded(name)
+    assert "46.4 % of them are expected to be true" in (folder / "README.md").read_text(encoding="utf-8")
+    shutil.copyfile(KEPT / name / "README.md", folder / "README.md")
+    assert verify(folder).holds
+    write_card(folder, read_certificate(folder))
+    assert (folder / "README.md").read_bytes() == (KEPT / name / "README.md").read_bytes()
 
 
 def test_a_card_declares_a_license_and_a_name(carded):
@@ -257,7 +269,8 @@ def test_every_kind_of_release_has_a_card():
         assert body["distribution"][0]["sha256"] == certificate.files[0].sha256
         assert body["labeldp:guarantee"]["labeldp:statement"] == certificate.sentence
         assert float(body["labeldp:guarantee"]["labeldp:epsilon"]) == certificate.guarantee.epsilon
-        text = re.sub(r"\\(.)", r"\1", data_card(certificate, Declared(), signed=False))
+        card = data_card(certificate, Declared(), signed=False, warning=cautions(certificate)[0])
+        text = re.sub(r"\\(.)", r"\1", card)
         assert all(line in text for line in certificate.sentence.split("\n"))
         assert all(what in text for what in (*certificate.assumptions, *certificate.unknown))
 

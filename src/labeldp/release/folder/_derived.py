@@ -20,7 +20,7 @@ from labeldp.errors import InputError, OutputError
 from labeldp.privacy import Classes, shown_above
 from labeldp.privacy.channels import ClassChannel
 from labeldp.release.folder._certificate import Certificate
-from labeldp.release.folder._description import Declared, described_columns, python, title, warning
+from labeldp.release.folder._description import Declared, cautions, described_columns, python, title
 from labeldp.release.folder._limits import opened
 from labeldp.release.folder._staging import CERTIFICATE, SIGNATURE, is_signed
 
@@ -194,13 +194,14 @@ def _code(text: str) -> str:
     return f"{fence}{space}{text}{space}{fence}"
 
 
-def data_card(certificate: Certificate, declared: Declared, *, signed: bool) -> str:
+def data_card(certificate: Certificate, declared: Declared, *, signed: bool, warning: str) -> str:
     """The data card of a release, in Markdown: what it is, how to use it, its guarantee and its columns.
 
     Args:
         certificate: The certificate.
         declared: The declarations of the publisher.
         signed: True if the folder was signed when the card was written.
+        warning: The sentences on how often released labels are wrong.
     """
     lines = [
         "---",
@@ -216,7 +217,7 @@ def data_card(certificate: Certificate, declared: Declared, *, signed: bool) -> 
         "",
         f"# {plain_text(title(certificate))}",
         "",
-        f"**{plain_text(warning(certificate))}**",
+        f"**{plain_text(warning)}**",
         "",
         *_promise(certificate),
         "",
@@ -305,8 +306,12 @@ _MOST_DECLARED = 1 << 13
 
 
 def _cards(certificate: Certificate, declared: Declared, signed: bool) -> list[str]:
-    """The forms of a data card: a card stays when the folder is signed after it."""
-    return [data_card(certificate, declared, signed=each) for each in (True, False)[not signed :]]
+    """The forms of a data card: a card stays when the folder is signed after it, and where its warning was another."""
+    return [
+        data_card(certificate, declared, signed=each, warning=text)
+        for text in cautions(certificate)
+        for each in (True, False)[not signed :]
+    ]
 
 
 def _metadata(certificate: Certificate, declared: Declared, _: bool) -> list[str]:

@@ -6,14 +6,17 @@ import json
 import math
 import re
 import textwrap
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Self
+
+import numpy as np
 
 from labeldp._checks import printable
 from labeldp._strict_json import strict_json
 from labeldp.errors import InputError
-from labeldp.mechanisms.randomizers import Expectation, NumberExpectation
-from labeldp.privacy import Classes, Interval
+from labeldp.mechanisms.randomizers import Expectation, NumberExpectation, expectation
+from labeldp.privacy import Classes, Interval, LabelSpace
+from labeldp.privacy.channels import GroupedChannel, GroupedNumberChannel
 from labeldp.release.folder._certificate import Certificate
 from labeldp.release.folder._columns import CODES, group_column
 from labeldp.release.folder._read import added_columns, released_columns
@@ -84,6 +87,12 @@ _FORMS = {
     "set": "each is a set of classes that contains the true {noun} with probability {truth}",
     "index": "each stands for a set of classes that contains the true {noun} with probability {truth}",
 }
+#: The same where the channels of groups of rows differ.
+_FORMS_OF_GROUPS = {
+    "class": "{right} of them are expected to be true",
+    "set": "each is a set of classes, and {right} of these are expected to contain the true {noun}",
+    "index": "each stands for a set of classes, and {right} of these are expected to contain the true {noun}",
+}
 
 
 def title(certificate: Certificate) -> str:
@@ -91,26 +100,57 @@ def title(certificate: Certificate) -> str:
     return f"Table with the label {certificate.label}, released with label differential privacy"
 
 
-def warning(certificate: Certificate) -> str:
-    """Sentences that say how often released labels are wrong, and that they are not to be taken for true ones."""
-    return (
-        f"The labels in {released_columns(certificate)[CODES]} are randomized: {_difference(certificate)}. Do not "
-        "train on them, or measure accuracy against them, as if they were true."
+def cautions(certificate: Certificate) -> tuple[str, ...]:
+    """Sentences that say how often released labels are wrong, and that they are not to be taken for true ones.
+
+    The first are written; the others were, and verify too.
+    """
+    return tuple(
+        f"The labels in {released_columns(certificate)[CODES]} are randomized: {each}. Do not train on them, or "
+        "measure accuracy against them, as if they were true."
+        for each in dict.fromkeys((_difference(certificate, _ends(certificate)), _difference(certificate, "")))
     )
 
 
-def _difference(certificate: Certificate) -> str:
-    """The expected difference of released labels from true ones."""
+def _difference(certificate: Certificate, ends: str) -> str:
+    """The expected difference of released labels from true ones, with its ends over groups of rows."""
     expects, space = certificate.expects, certificate.space
     if isinstance(expects, NumberExpectation) and isinstance(space, Interval) and expects.squared_error >= 0.0:
-        error = math.sqrt(expects.squared_error) * space.step
-        return f"each is off by about {error:.3g} (root mean square, with true numbers spread evenly over the range)"
+        range_of = f"(root mean square, with true numbers spread evenly over the range){ends}"
+        return f"each is off by about {_figure(expects, space)} {range_of}"
     if not isinstance(expects, Expectation) or certificate.channel.form not in _FORMS:
         return "how far from the true ones, the certificate does not say"  # it will not verify
-    noun = "class" if isinstance(space, Classes) else "number"
+    noun, form = "class" if isinstance(space, Classes) else "number", certificate.channel.form
+    if ends:
+        return _FORMS_OF_GROUPS[form].format(noun=noun, right=_figure(expects, space)) + ends
     truth, wrong = _probability(expects.truth_probability), _percent(1.0 - expects.truth_probability)
     averaged = ", on average over a prior" if "candidates" in certificate.law["by_row"] else ""
-    return _FORMS[certificate.channel.form].format(noun=noun, truth=f"{truth}{averaged}", wrong=wrong)
+    return _FORMS[form].format(noun=noun, truth=f"{truth}{averaged}", wrong=wrong)
+
+
+def _figure(expects: Expectation | NumberExpectation, space: LabelSpace) -> str:
+    """The expected share of true labels, or the expected error of numbers."""
+    if isinstance(expects, Expectation):
+        return _percent(expects.truth_probability)
+    return f"{math.sqrt(expects.squared_error) * (space.step if isinstance(space, Interval) else 1.0):.3g}"
+
+
+def _ends(certificate: Certificate) -> str:
+    """The lowest and the highest expected figure over groups of rows; empty where they are one."""
+    channel, unit = certificate.channel, certificate.guarantee.unit
+    if not isinstance(channel, GroupedChannel | GroupedNumberChannel):
+        return ""
+    found = [(expectation(each, np.ones(())), size) for each, size in channel.units]
+    found.sort(key=lambda pair: astuple(pair[0])[0])
+    low, high = (_figure(found[place][0], certificate.space) for place in (0, -1))
+    if low == high:
+        return ""
+    sizes = [size for _, size in found]
+    if len({*sizes}) < len(sizes):  # of several releases
+        return f", from {low} to {high} by the group of the row"
+    most = "" if any(size & (size - 1) for size in sizes) else "at most "  # more than 64 sizes are rounded up
+    first, last = (f"{most if size > 2 else ''}{size} row{'s' if size > 1 else ''}" for size in (sizes[0], sizes[-1]))
+    return f", from {low} ({unit} with {first}) to {high} ({unit} with {last})"
 
 
 def _probability(value: float) -> str:
@@ -179,14 +219,16 @@ def readmes(certificate: Certificate) -> tuple[str, ...]:
     the others, which were written once, verify too.
     """
     if certificate.of_answer:
-        about, code = [_ANSWER], ["from labeldp import Answer", "", 'print(Answer.load("shared"))']
+        forms, code = [[_ANSWER]], ["from labeldp import Answer", "", 'print(Answer.load("shared"))']
     else:
-        about, code = [f"{title(certificate)}.", warning(certificate)], python(certificate)
-    facts = [*about, f"{certificate.rows:,} rows.", *certificate.sentence.split("\n\n"), _PATH]
-    get = _wrapped(_GET)
-    parts = [*map(_wrapped, facts), textwrap.indent("\n".join(code), "    "), _wrapped(_VERIFY), get, _ASK]
-    earlier = [part for part in parts if part != get]
-    return "\n\n".join(parts) + "\n", "\n\n".join(earlier) + "\n"
+        forms, code = [[f"{title(certificate)}.", each] for each in cautions(certificate)], python(certificate)
+    facts = [f"{certificate.rows:,} rows.", *certificate.sentence.split("\n\n"), _PATH]
+    lines, get = textwrap.indent("\n".join(code), "    "), [_wrapped(_GET)]
+    return tuple(
+        "\n\n".join([*map(_wrapped, [*about, *facts]), lines, _wrapped(_VERIFY), *way, _ASK]) + "\n"
+        for about in forms
+        for way in (get, [])
+    )
 
 
 def _wrapped(text: str) -> str:

@@ -459,7 +459,7 @@ def _check_readme(folder: Path, certificate: Certificate, _: _Workers) -> str:
     """Check that the description of the folder follows from its certificate."""
     expected, found = [text.encode() for text in readmes(certificate)], b""
     with suppress(OSError), opened(folder / README) as file:
-        found = file.read(len(expected[0]) + 1)  # the longest
+        found = file.read(max(map(len, expected)) + 1)
     if found not in expected:
         raise VerificationError(
             f"expected {README} as it follows from the certificate, found another; do not believe it, and remove it"
