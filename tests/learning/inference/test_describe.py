@@ -97,6 +97,41 @@ def test_means_and_quantiles_of_numbers_are_recovered(mechanism):
         assert estimate.high - estimate.low <= (10.0 if mechanism is None else 60.0)
 
 
+@pytest.mark.parametrize("rows", [1, 3, 10])
+def test_differences_of_few_rows_are_as_open_as_their_shares(rows):
+    """Of 60 releases 48 intervals of a difference hold it at the least: fewer come once in a million (binomial).
+
+    The point is the difference of both shares as they are shown, and its interval is no narrower than that of the rows.
+    """
+    rng, space, held = np.random.default_rng(10), Classes(["a", "b", "c"]), 0
+    group = ["few"] * rows + ["many"] * 400
+    for _ in range(60):
+        labels = [*rng.choice(["b", "c"], rows, p=[0.3, 0.7]), *rng.choice(["a", "b", "c"], 400, p=[0.1, 0.35, 0.55])]
+        found = describe(Curator(labels, space).randomize(RandomizedResponse(space, 1.0)), group, level=0.25)
+        few, many = of(found, "few", "a"), of(found, "many", "a")
+        held += few.difference.low <= -0.1 <= few.difference.high
+        assert math.isclose(few.difference.value, few.estimate.shown - many.estimate.shown)
+        width = few.estimate.high - few.estimate.low
+        assert few.difference.high - few.difference.low >= width - 1e-9
+        assert few.estimate.low - many.estimate.high - 1e-9 <= few.difference.low
+    assert held >= 48
+
+
+def test_equal_numbers_of_few_rows_leave_their_mean_and_quantiles_open():
+    """A bit that is the same in three rows is no proof of it: each bit comes in one row of four at the least."""
+    space = Interval(0, 100, 25)
+    while True:
+        release = Curator([25.0] * 3, space).randomize(RANDOMIZERS.own["one-bit"](space, 0.5))
+        if len(set(release.codes.tolist())) == 1:
+            break
+    mean, median = (each.estimate for each in describe(release, quantiles=(0.5,)).summaries)
+    assert (median.low, median.high) == (0.0, 100.0)
+    assert mean.low <= 25.0 <= mean.high
+    public = of(describe(Release.public([50.0] * 10, space)), "", "mean").estimate
+    missed = 1.0 - 0.025 ** (1.0 / 10)  # Clopper and Pearson, of ten units none of which is elsewhere
+    assert (public.low, public.high) == pytest.approx((50.0 - 50.0 * missed, 50.0 + 50.0 * missed))
+
+
 def test_few_public_rows_do_not_tell_a_high_quantile():
     """Ten equal labels do not show that nine tenths of all labels are no larger."""
     found = describe(Release.public([20.0] * 10, Interval(0, 100, 20)), quantiles=(0.9,))

@@ -57,6 +57,17 @@ def test_an_effect_is_recovered_where_groups_as_they_are_mislead(make_channel, r
     assert as_they_are.low > effects.mean() + 0.1
 
 
+def test_a_class_that_ten_treated_rows_do_not_show_is_no_proof_of_its_absence():
+    """A share of up to 31 % is missed by ten rows, so a difference from 30 % may be none (Clopper and Pearson)."""
+    table = {"drug": ["yes"] * 10 + ["no"] * 1000, "age": np.random.default_rng(1).normal(size=1010)}
+    release = Release.public(["no"] * 10 + ["yes"] * 300 + ["no"] * 700, SPACE)
+    adjusted = treatment_effect(release, table, treatment="drug", features=["age"], trim=1e-4)
+    for found in (adjusted, mean_difference(release, table["drug"])):
+        assert found.effects[0].treated.high > 0.3
+        assert found.effects[0].difference.low < -0.3
+        assert found.effects[0].difference.high > 0.0
+
+
 @pytest.mark.parametrize("mechanism", ["optimal", "one-bit"])
 def test_an_effect_on_numbers_is_recovered(mechanism):
     """The mean of numeric labels, with a trial's known probability of the treatment, within four standard errors."""

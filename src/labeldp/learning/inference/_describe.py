@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,9 +21,10 @@ from labeldp._notebook import Shown
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.inference._lower_scores import GridLaws
+from labeldp.learning.inference._means import TrueMean
 from labeldp.learning.inference._table import require_original_features, texts_of
-from labeldp.learning.losses import ends_of, require_identified, unbiased_numbers
-from labeldp.learning.metrics import Estimate, Units, class_weights, mean_of_rows, shares_of_groups
+from labeldp.learning.losses import require_identified
+from labeldp.learning.metrics import Estimate, Units, mean_of_rows
 from labeldp.privacy import Interval
 from labeldp.release import Release, check_same_rows
 
@@ -41,7 +42,8 @@ class Summary:
         rows: Number of its rows.
         outcome: The class whose share it is, ``"mean"``, or a quantile such as ``"quantile 0.5"``.
         estimate: The share, the mean or the quantile.
-        difference: That of the group less that of all other rows; None of quantiles, and where there is one group.
+        difference: That of the group less that of all other rows, both as they are shown; None of quantiles, and where
+            there is one group.
     """
 
     group: str
@@ -91,7 +93,8 @@ def describe(
         Post-processing of a release: covered by the release's guarantee at no further cost.
 
     References:
-        Bonferroni 1936; Clopper and Pearson 1934, and Korn and Graubard 1998, for shares.
+        Bonferroni 1936; Clopper and Pearson 1934, and Korn and Graubard 1998, for shares; Newcombe 1998, and Zou and
+        Donner 2008, for differences.
 
     Raises:
         InputError: There is not one group for each row, there are too many groups, quantiles of classes, no rows, or
@@ -126,7 +129,7 @@ def describe(
         each
         for name, chosen in groups
         for each in (
-            *(rows.numbers(name, chosen) if numeric else rows.classes(name, chosen)),
+            *rows.means(name, chosen),
             *(rows.quantiles(name, chosen, shares, laws) if isinstance(laws, GridLaws) else ()),
         )
     ]
@@ -152,35 +155,16 @@ class _Described:
     units: Units
     level: float
 
-    def classes(self, name: str, rows: Int[np.ndarray, "m"]) -> Iterator[Summary]:
-        """The shares of the classes in a group."""
-        some, its = self.release[rows], self.units.take(rows)
-        for code, point in enumerate(self.release.space.points):
-            codes = np.full(len(rows), code)
-            share = shares_of_groups(some, codes, np.zeros(len(rows), dtype=np.int64), 1, its, self.level)[0]
-            weights = class_weights(self.release, np.full(len(self.release), code)) if name else None
-            yield Summary(name, len(rows), str(point), share, self._difference(weights, rows, -1.0, 1.0))
-
-    def numbers(self, name: str, rows: Int[np.ndarray, "m"]) -> Iterator[Summary]:
-        """The mean of the numbers in a group."""
-        numbers, (low, high) = unbiased_numbers(self.release), ends_of(self.release)
-        mean = mean_of_rows(numbers[rows], self.level, low, high, self.units.take(rows))
-        span = high - low
-        yield Summary(name, len(rows), _MEAN, mean, self._difference(numbers if name else None, rows, -span, span))
-
-    def _difference(
-        self, values: Float[np.ndarray, "n"] | None, rows: Int[np.ndarray, "m"], least: float, most: float
-    ) -> Estimate | None:
-        """The mean of a group less that of all other rows; units may have rows in both."""
-        total = len(self.release)
-        if values is None or len(rows) == total:
-            return None
-        inside = np.zeros(total, dtype=np.bool_)
+    def means(self, name: str, rows: Int[np.ndarray, "m"]) -> Iterator[Summary]:
+        """The shares of the classes in a group, or the mean of its numbers."""
+        inside = np.zeros(len(self.release), dtype=np.bool_)
         inside[rows] = True
-        means = [float(values[each].mean()) for each in (inside, ~inside)]
-        apart = np.where(inside, (values - means[0]) / len(rows), (means[1] - values) / (total - len(rows))) * total
-        found = mean_of_rows(apart + means[0] - means[1], self.level, least, most, self.units)
-        return replace(found, value=means[0] - means[1])
+        numeric = isinstance(self.release.space, Interval)
+        outcomes = [(None, _MEAN)] if numeric else enumerate(map(str, self.release.space.points))
+        for code, outcome in outcomes:
+            mean = TrueMean(self.release, self.units, code, self.level)
+            found, _, difference = (mean.of(rows), None, None) if inside.all() else mean.difference(inside)
+            yield Summary(name, len(rows), outcome, found, difference)
 
     def quantiles(
         self, name: str, rows: Int[np.ndarray, "m"], shares: Sequence[float], laws: GridLaws
@@ -188,10 +172,10 @@ class _Described:
         """The quantiles of the numbers in a group."""
         tried = np.unique(np.linspace(0, len(laws.points) - 1, min(_MOST_POINTS, len(laws.points))).astype(int))
         below, above = laws.distribution(rows, tried)
-        its = self.units.take(rows)
+        its, extremes = self.units.take(rows), laws.extremes(len(rows))
         middle = np.maximum.accumulate((below.mean(axis=0) + above.mean(axis=0)) / 2.0)
         for share in shares:
-            least, most = self._ends(below, above, share, its)
+            least, most = self._ends(below, above, share, its, extremes)
             low = laws.points[tried[least - 1] + 1] if least else laws.points[0]
             value = laws.points[tried[min(int(np.searchsorted(middle, share)), len(tried) - 1)]]
             high = laws.points[tried[most]]
@@ -199,7 +183,12 @@ class _Described:
             yield Summary(name, len(rows), f"quantile {share:g}", estimate)
 
     def _ends(
-        self, below: Float[np.ndarray, "m t"], above: Float[np.ndarray, "m t"], share: float, units: Units
+        self,
+        below: Float[np.ndarray, "m t"],
+        above: Float[np.ndarray, "m t"],
+        share: float,
+        units: Units,
+        extremes: tuple[float, float],
     ) -> tuple[int, int]:
         """The number of points shown to be below a quantile, and the place of the least one shown not to be.
 
@@ -208,11 +197,12 @@ class _Described:
         variance = len(below) * share * (1.0 - share)
 
         def of(scores: Float[np.ndarray, "m"]) -> Estimate:
-            return mean_of_rows(scores - share, self.level, units=units, expected=(variance, variance))
+            expected = (variance, variance)
+            return mean_of_rows(scores, self.level, units=units, expected=expected, extremes=extremes)
 
         least, most = 0, below.shape[1] - 1
-        while least < most and of(above[:, least]).high < 0.0:
+        while least < most and of(above[:, least]).high < share:
             least += 1
-        while most > least and of(below[:, most - 1]).low >= 0.0:
+        while most > least and of(below[:, most - 1]).low >= share:
             most -= 1
         return least, most

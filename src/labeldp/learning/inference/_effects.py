@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -24,9 +24,10 @@ from labeldp.columns import floats
 from labeldp.errors import InputError
 from labeldp.learning.choice import Parts, folds_of, predict_others
 from labeldp.learning.features import columns_of, frame_of, scaling_transformer
+from labeldp.learning.inference._means import TrueMean
 from labeldp.learning.inference._table import PublicColumns, require_original_features, texts_of
 from labeldp.learning.losses import ends_of, require_identified, unbiased_numbers
-from labeldp.learning.metrics import Estimate, Units, class_weights, may_share_units, mean_of_rows
+from labeldp.learning.metrics import Estimate, Units, class_weights, may_share_units, mean_of_rows, missed_share
 from labeldp.privacy import Interval
 from labeldp.release import Release
 
@@ -132,20 +133,23 @@ def mean_difference(
         >>> release = Release.public(["no", "yes"] * 20 + ["yes"] * 20, Classes(["no", "yes"]))
         >>> found = mean_difference(release, [0] * 40 + [1] * 20)
         >>> str(found.effects[0].difference)
-        '0.5 (0.34 to 0.66)'
+        '0.5 (0.266 to 0.662)'
 
     Raises:
         InputError: There are not two groups of at least ten units, or the labels do not identify their mean.
     """
     sample = Units.of(units, _identified(release))
     inside, values = _arms(texts_of(groups, "groups", len(release)), "groups", treated)
-    rows = _Rows(_outcomes(release, outcome), inside, np.full(len(release), inside.mean()), sample)
-    _require_units(rows)
-    means = [[values[inside == arm].mean() for arm in (False, True)] for _, values, _, _ in rows.outcomes]
-    models = [np.tile(each, (len(release), 1)) for each in means]
-    effects = tuple(_in_groups(rows, models, None, level))
+    _require_units(inside, sample)
+    codes = _codes(release, outcome)
+    each = 1.0 - (1.0 - _checks.level(level)) / len(codes)
+    effects = []
+    for code in codes:
+        one, other, difference = TrueMean(release, sample, code, each).difference(inside)
+        effects.append(OutcomeEffect("", _outcome_name(release, code), len(release), other, one, difference))
     mixed = units is None and may_share_units(release)
-    return Effects(effects, "group", values, (), "ignored", sample.count, level, _is_numeric(release), mixed=mixed)
+    numeric = _is_numeric(release)
+    return Effects(tuple(effects), "group", values, (), "ignored", sample.count, level, numeric, mixed=mixed)
 
 
 def treatment_effect(
@@ -211,8 +215,8 @@ def treatment_effect(
     encoded, folds = _encoded(columns, names), folds_of(sample, min(_FOLDS, sample.count))
     chance = _propensity(propensity, columns, encoded, is_treated, folds)
     kept = overlapping_rows(chance, trim)
-    rows = _Rows(_outcomes(release, outcome), is_treated, chance, sample)
-    _require_units(rows)
+    rows = _Rows(_outcomes(release, _codes(release, outcome)), is_treated, chance, sample)
+    _require_units(is_treated, sample)
     models = [_predicted(each, encoded, is_treated, folds, model or BayesianRidge()) for _, each, _, _ in rows.outcomes]
     places = None if by is None else columns.texts(by)
     effects = tuple(_in_groups(rows, models, places, level, kept))
@@ -234,17 +238,31 @@ def _is_numeric(release: Release) -> bool:
     return isinstance(release.space, Interval)
 
 
-def _outcomes(release: Release, outcome: object) -> Sequence[_Outcome]:
-    """The outcomes that are compared, each with an unbiased value for each row."""
+def _codes(release: Release, outcome: object) -> Sequence[int | None]:
+    """The classes that are compared; None for the mean of numeric labels."""
     if _is_numeric(release):
-        return [("mean", unbiased_numbers(release), *ends_of(release))]
-    points, size = release.space.points, release.space.size
+        return [None]
+    size = release.space.size
     codes = [int(release.space.encode([outcome])[0])] if outcome is not None else range(size)[1 if size == 2 else 0 :]
     if len(codes) > _MOST_CLASSES:
         raise InputError(
             f"expected the class to compare, found none and {size} classes; name it with --outcome (outcome=)"
         )
-    return [(str(points[code]), class_weights(release, np.full(len(release), code)), 0.0, 1.0) for code in codes]
+    return codes
+
+
+def _outcome_name(release: Release, code: int | None) -> str:
+    return "mean" if code is None else str(release.space.points[code])
+
+
+def _outcomes(release: Release, codes: Sequence[int | None]) -> Sequence[_Outcome]:
+    """The outcomes that are compared, each with an unbiased value for each row."""
+    return [
+        (_outcome_name(release, code), unbiased_numbers(release), *ends_of(release))
+        if code is None
+        else (_outcome_name(release, code), class_weights(release, np.full(len(release), code)), 0.0, 1.0)
+        for code in codes
+    ]
 
 
 def _arms(texts: np.ndarray, name: str, treated: object) -> tuple[Bool[np.ndarray, "n"], tuple[str, str]]:
@@ -332,9 +350,9 @@ def _of_arm(values: np.ndarray, encoded: np.ndarray, rows: np.ndarray, held: np.
     return np.asarray(clone(model).fit(encoded[rows], values[rows]).predict(encoded[held]))
 
 
-def _require_units(rows: _Rows) -> None:
+def _require_units(treated: Bool[np.ndarray, "n"], units: Units) -> None:
     """Refuse too few units for an interval."""
-    counts = _counts(rows, np.arange(len(rows.treated)))
+    counts = _counts(treated, units)
     if min(counts) < _FEWEST:
         raise InputError(
             f"expected at least {_FEWEST} units with each treatment, found {counts[0]} and {counts[1]}: nothing shows "
@@ -342,10 +360,10 @@ def _require_units(rows: _Rows) -> None:
         )
 
 
-def _counts(rows: _Rows, where: np.ndarray) -> tuple[int, int]:
-    """Numbers of units with an untreated and with a treated row, among some rows."""
-    untreated, treated = (rows.units.take(where[rows.treated[where] == arm]).count for arm in (False, True))
-    return untreated, treated
+def _counts(treated: Bool[np.ndarray, "n"], units: Units) -> tuple[int, int]:
+    """Numbers of units with an untreated and with a treated row."""
+    untreated, some = (units.take(np.flatnonzero(treated == arm)).count for arm in (False, True))
+    return untreated, some
 
 
 def _in_groups(
@@ -353,10 +371,9 @@ def _in_groups(
     models: Sequence[Float[np.ndarray, "n 2"]],
     places: np.ndarray | None,
     level: float,
-    kept: Bool[np.ndarray, "n"] | None = None,
+    kept: Bool[np.ndarray, "n"],
 ) -> Iterator[OutcomeEffect]:
     """The effect on each outcome in each group of the rows that are kept."""
-    kept = np.ones(len(rows.treated), dtype=np.bool_) if kept is None else kept
     groups = {"": kept} if places is None else {name: kept & (places == name) for name in sorted(set(places[kept]))}
     if len(groups) > _MOST_GROUPS:
         raise InputError(f"expected at most {_MOST_GROUPS} groups, found {len(groups)}; make fewer of them")
@@ -376,11 +393,24 @@ def _effect(
     weights = np.stack([~treated / (1.0 - chance), treated / chance])
     parts = model[where].T + weights * (values[where] - model[where].T)
     bounds = ((parts[0], low, high), (parts[1], low, high), (parts[1] - parts[0], low - high, high - low))
-    if min(_counts(rows, where)) < _FEWEST:
+    arms = [units.take(np.flatnonzero(treated == arm)) for arm in (False, True)]
+    if min(arm.count for arm in arms) < _FEWEST:
         found = [Estimate(math.nan, math.inf, least, most) for _, least, most in bounds]
     else:
         found = [mean_of_rows(part, level, least, most, units) for part, least, most in bounds]
+        missed = [missed_share(arm, level) for arm in arms]
+        below, above = (
+            [share * abs(mean.shown - end) for share, mean in zip(missed, found, strict=False)] for end in (low, high)
+        )
+        pairs = ((below[0], above[0]), (below[1], above[1]), (max(below[1], above[0]), max(above[1], below[0])))
+        found = [_widened(*each) for each in zip(found, pairs, bounds, strict=True)]
     return OutcomeEffect(group, name, len(where), *found)
+
+
+def _widened(found: Estimate, margins: tuple[float, float], bounds: tuple[np.ndarray, float, float]) -> Estimate:
+    """A mean whose interval also holds what units of one treatment may not show."""
+    low, high = found.value - margins[0], found.value + margins[1]
+    return replace(found, low=max(min(found.low, low), bounds[1]), high=min(max(found.high, high), bounds[2]))
 
 
 #: Weights are the inverse of propensities: beyond this one row counts as a hundred.

@@ -92,6 +92,10 @@ class GridLaws:
                 found[its] = _best_below(matrix, inside, guess, count)[codes[its]]
         return found
 
+    def extremes(self, count: int) -> tuple[float, float]:
+        """Between what the scores of so many rows lie, whether below or above an indicator."""
+        return (-_largest(count), 1.0 + _largest(count)) if self.matrices else (0.0, 1.0)
+
     def distribution(
         self, rows: Int[np.ndarray, "m"], tried: Int[np.ndarray, "t"]
     ) -> tuple[Float[np.ndarray, "m t"], Float[np.ndarray, "m t"]]:
@@ -164,11 +168,16 @@ def _best_below(
         return np.full(matrix.shape[1], float(inside.all()))
     chances = guess @ matrix
     cost = np.concatenate([-(1.0 - _OF_SIZE) * chances, (1.0 + _OF_SIZE) * chances])
-    bounds = (0.0, float(np.clip(_OF_ROOT * math.sqrt(rows), *_SIZES)))
+    bounds = (0.0, _largest(rows))
     solved = linprog(cost, np.hstack([matrix, -matrix]), inside.astype(np.float64), bounds=bounds, method="highs")
     if solved.status != 0:
         return np.zeros(matrix.shape[1])
     return _lowered(solved.x[: len(chances)] - solved.x[len(chances) :], matrix, inside)
+
+
+def _largest(rows: int) -> float:
+    """The bound on |g|."""
+    return float(np.clip(_OF_ROOT * math.sqrt(rows), *_SIZES))
 
 
 def _lowered(

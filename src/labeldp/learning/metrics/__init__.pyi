@@ -19,7 +19,9 @@ from ._estimates import Calibration as Calibration
 from ._estimates import Estimate as Estimate
 from ._estimates import Estimates as Estimates
 from ._estimates import NumberCalibration as NumberCalibration
+from ._estimates import difference_of as difference_of
 from ._estimates import mean_of_rows as mean_of_rows
+from ._estimates import missed_share as missed_share
 from ._estimates import quantile as quantile
 from ._estimates import normal_estimate as normal_estimate
 from ._metric import estimate as estimate
@@ -28,6 +30,7 @@ from ._metric import of_true_class as of_true_class
 from ._numbers import gains_of as gains_of
 from ._numbers import mean_absolute_error as mean_absolute_error
 from ._numbers import mean_label as mean_label
+from ._numbers import mean_of_numbers as mean_of_numbers
 from ._numbers import mean_squared_error as mean_squared_error
 from ._numbers import number_calibration as number_calibration
 from ._numbers import r2 as r2

@@ -16,14 +16,12 @@ from labeldp._shapes import Bool, Float, Int
 from labeldp.columns import floats
 from labeldp.errors import InputError
 from labeldp.learning.losses import require_release
-from labeldp.learning.metrics._units import Units, design_effect
+from labeldp.learning.metrics._units import FEW_UNITS, Units, design_effect
 from labeldp.privacy import ClassProbabilities
 from labeldp.release import Release
 
 #: Sums of unbiased weights, and of probabilities, are right up to this.
 TOLERANCE = 1e-4
-#: Fewer units do not show how dependent their rows are.
-FEW_UNITS = 10
 #: Below this skewness the correction is lost in rounding.
 _NO_SKEW = 1e-6
 
@@ -156,8 +154,12 @@ def mean_of_rows(
     most: float = np.inf,
     units: object = None,
     expected: tuple[float, float] = (0.0, 0.0),
+    extremes: tuple[float, float] | None = None,
 ) -> Estimate:
     """Mean of rows of independent units, with Student's interval, corrected for skewness and clipped to a range.
+
+    Few units may by chance show no unit of a kind of which there are many, and then they seem to be alike. With
+    ``extremes`` the interval also holds the mean if as many as can be missed were there, at either extreme.
 
     Args:
         values: What each row contributes.
@@ -167,6 +169,7 @@ def mean_of_rows(
         units: The unit of each row.
         expected: Least variance of the sum of independent rows, and the part of it that rows of a unit may share. Where
             few units carry the variance, they are taken to share it.
+        extremes: The least and the largest that a row may contribute.
     """
     value, sample = float(np.mean(values)), Units.of(units, len(values))
     totals = sample.totals(values - value)
@@ -176,7 +179,47 @@ def mean_of_rows(
     skew = float((totals**3).sum()) / error**3 if error > 0.0 else 0.0
     bar = quantile(level, sample.free)
     low, high = (value - transformed(side, skew) * error / len(values) for side in (bar, -bar))
+    if extremes is not None:
+        missed = missed_share(sample, level)
+        low = min(low, value + missed * (min(extremes[0], value) - value))
+        high = max(high, value + missed * (max(extremes[1], value) - value))
     return Estimate(value, error / len(values), float(np.clip(low, least, most)), float(np.clip(high, least, most)))
+
+
+def missed_share(units: Units, level: float) -> float:
+    """The largest share of units of a kind of which none of these is, by one side of an interval (Clopper, Pearson)."""
+    return 1.0 - float(((1.0 - level) / 2.0) ** (1.0 / units.effective))
+
+
+def difference_of(one: Estimate, other: Estimate, least: float, most: float, correlation: float = 0.0) -> Estimate:
+    """The difference of two estimates as they are shown, with an interval from both of theirs (MOVER).
+
+    An end follows from an end of either interval, whatever the standard errors are. So an estimate whose few rows show
+    no variance leaves the difference as open as it is itself. An end of a range, which is no estimate, is subtracted
+    as it is.
+
+    Args:
+        one: An estimate.
+        other: The estimate that is subtracted.
+        least: Least possible value of both.
+        most: Largest possible value of both.
+        correlation: The correlation of both.
+
+    References:
+        Newcombe 1998, method 10; Zou and Donner 2008, with the correlation.
+    """
+
+    def distance(first: float, second: float) -> float:
+        shared = 2.0 * correlation * first * second if correlation else 0.0
+        return math.sqrt(max(first**2 + second**2 - shared, 0.0))
+
+    shown, value = one.shown - other.shown, one.value - other.value
+    low, high = one.low - other.high, one.high - other.low
+    if one.low > least and other.high < most:
+        low = value - distance(one.value - one.low, other.high - other.value)
+    if one.high < most and other.low > least:
+        high = value + distance(one.high - one.value, other.value - other.low)
+    return Estimate(shown, distance(one.error, other.error), min(low, shown), max(high, shown))
 
 
 def transformed(score: float, skew: float) -> float:

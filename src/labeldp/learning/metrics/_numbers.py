@@ -69,7 +69,21 @@ def mean_label(release: Release, *, units: object = None, level: float = 0.95) -
     if bins is not None:
         extremes = _bin_extremes(release, bins, lambda start, end: (start, end))
         return _mean_bounds(*extremes, level, low, high, sample)
-    return mean_of_rows(unbiased_numbers(release), level, low, high, sample)
+    return mean_of_numbers(release, np.arange(len(release)), sample, level)
+
+
+def mean_of_numbers(release: Release, rows: Int[np.ndarray, "m"], units: Units, level: float) -> Estimate:
+    """The mean true label of some rows, of which as many as can be missed may have released any number.
+
+    Args:
+        release: Released numbers that are unbiased.
+        rows: The rows.
+        units: The units of all rows.
+        level: Coverage of the interval.
+    """
+    values, (low, high) = unbiased_numbers(release), ends_of(release)
+    extremes = min(low, float(values.min())), max(high, float(values.max()))
+    return mean_of_rows(values[rows], level, low, high, units.take(rows), extremes=extremes)
 
 
 def number_calibration(
@@ -90,12 +104,8 @@ def number_calibration(
     checked, sample = _predictions(release, predicted), Units.of(units, release)
     if release.channel.bins is not None:
         return None
-    values, ends = unbiased_numbers(release), ends_of(release)
     _, place, rows = np.unique(np.searchsorted(limits, checked), return_inverse=True, return_counts=True)
-    means = [
-        mean_of_rows(values[here], level, *ends, None if sample.numbers is None else sample.numbers[here])
-        for here in (place == b for b in range(len(rows)))
-    ]
+    means = [mean_of_numbers(release, np.flatnonzero(place == b), sample, level) for b in range(len(rows))]
     found = (np.array([getattr(mean, end) for mean in means]) for end in ("value", "error", "low", "high"))
     return NumberCalibration(np.bincount(place, weights=checked) / rows, Estimates(*found), rows)
 

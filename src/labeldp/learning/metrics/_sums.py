@@ -7,8 +7,8 @@ import numpy as np
 from labeldp import _checks
 from labeldp._confidence_intervals import clopper_pearson_lower, clopper_pearson_upper
 from labeldp._shapes import Bool, Float, Int
-from labeldp.learning.metrics._estimates import FEW_UNITS, Estimates, quantile, quotient_estimates, score_covariance
-from labeldp.learning.metrics._units import Units
+from labeldp.learning.metrics._estimates import Estimates, quantile, quotient_estimates, score_covariance
+from labeldp.learning.metrics._units import FEW_UNITS, Units
 from labeldp.privacy.channels import candidate_sizes, row_arrays
 from labeldp.release import Release
 

@@ -6,6 +6,7 @@ of independent totals of units, and their covariance is that of the totals.
 
 from __future__ import annotations
 
+import math
 import sys
 import warnings
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from labeldp._documented import documented_in
 from labeldp._shapes import Bool, Float, Int
 from labeldp.release import Release, unit_numbers
 
+#: Fewer units do not show how dependent their rows are.
+FEW_UNITS = 10
 #: What stands for the units of rows that are meant to be independent.
 ROWS = "rows"
 
@@ -61,6 +64,13 @@ class Units:
     def size(self) -> float:
         """Mean number of rows of a unit."""
         return self.rows / max(self.count, 1)
+
+    @property
+    def effective(self) -> float:
+        """Effective number of units, for a mean over rows: fewer than there are where some have more rows (Kish)."""
+        if self.numbers is None:
+            return float(self.rows)
+        return self.rows**2 / max(float((np.bincount(self.numbers) ** 2).sum()), 1.0)
 
     @classmethod
     def of(cls, units: object, release: Release | int) -> Units:
@@ -107,7 +117,7 @@ class Units:
         """The design effect: rows of units that say as much as one independent row, for values with a mean near 0."""
         if self.numbers is None:
             return 1.0
-        alike = float((np.bincount(self.numbers) ** 2).sum()) / max(self.rows, 1)
+        alike = self.rows / self.effective
         return float(design_effect((self.totals(values) ** 2).sum(), (values**2).sum(), alike))
 
     def covariance(self, values: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "p p"]:
@@ -115,6 +125,18 @@ class Units:
         if self.count < 2:
             return np.full((values.shape[1],) * 2, np.inf)
         return np.asarray(self.count * np.atleast_2d(np.cov(self.totals(values), rowvar=False)))
+
+    def correlation(self, values: Float[np.ndarray, "n"], inside: Bool[np.ndarray, "n"]) -> float:
+        """The correlation of the means of marked rows and of all others, of which a unit may have both.
+
+        Fewer than ten units with either do not show that it is above 0.
+        """
+        if self.numbers is None:
+            return 0.0
+        one, other = (self.totals(np.where(its, values - values[its].mean(), 0.0)) for its in (inside, ~inside))
+        few = min(len(np.unique(self.numbers[its])) for its in (inside, ~inside)) < FEW_UNITS
+        size = math.sqrt(float((one**2).sum()) * float((other**2).sum()))
+        return min(float(one @ other) / size, 0.0 if few else 1.0) if size > 0.0 else 0.0
 
     def squares(
         self, values: Float[np.ndarray, "n"], place: Int[np.ndarray, "n"], groups: int
