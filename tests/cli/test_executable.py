@@ -60,3 +60,11 @@ def test_a_terminal_that_writes_ascii_alone(table, tmp_path):
     assert (tmp_path / "oé").is_dir()
     assert "nothing was released" not in done.stderr
     assert (done.returncode, done.stdout != "") == (0, True)
+
+
+def test_every_option_has_a_text():
+    """Of each command, whatever parses the option and wherever it is declared."""
+    for name, command in typer.main.get_command(app()).commands.items():
+        shown = [each for each in command.get_params(typer.Context(command)) if not getattr(each, "hidden", False)]
+        assert shown
+        assert not [(name, each.name) for each in shown if not each.help]

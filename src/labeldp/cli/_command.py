@@ -75,7 +75,7 @@ def add_command(app: typer.Typer, function: Callable[..., None]) -> None:
     Positional parameters are arguments, keyword-only ones are options, and a parameter of a dataclass is one option for
     each field, in a panel of the help that is titled by the first line of its docstring. An option that is off by
     default is a flag. The ``Args`` sections of the function and of the dataclasses
-    are the help: ``name (METAVAR): text``. A parameter annotated with an option of its own keeps it; one annotated with
+    are the help: ``name (METAVAR): text``. A parameter annotated with an option of its own keeps its parser; one with
     a function gets the text that it returns appended to its help, and a ``Declared`` one has options of its own.
     """
     more: dict[str, More] = {}
@@ -154,7 +154,10 @@ def _parameters(owner: Callable[..., object], more: dict[str, More]) -> Iterator
             hint, more[name] = get_args(hint)
         if hint == Declared:
             hint = Annotated[str, typer.Option(hidden=True, rich_help_panel=panel)]  # in the place of those looked up
-        if get_origin(hint) is not Annotated:
+        elif get_origin(hint) is Annotated:
+            (kind, own), (metavar, text) = get_args(hint), texts[name]
+            hint = Annotated[kind, typer.Option(parser=own.parser, metavar=metavar, help=text, rich_help_panel=panel)]
+        else:
             argument = parameter.kind is not parameter.KEYWORD_ONLY and inspect.isfunction(owner)
             flag = () if argument else (f"--{name.strip('_').replace('_', '-')}",)
             hint = _annotated(hint, *texts[name], typer.Argument if argument else typer.Option, *flag, panel=panel)

@@ -14,8 +14,6 @@ from labeldp.cli._terminal import names, printed_warnings, progress, result
 from labeldp.errors import InputError
 from labeldp.release import engines
 
-_MEMORY = typer.Option(parser=bytes_of, metavar="BYTES")
-
 
 def learn(
     directories: list[ReleaseFolder],
@@ -28,7 +26,7 @@ def learn(
     minutes: float | None = None,
     rows: int | None = None,
     coverage: float | None = None,
-    memory: Annotated[int | None, _MEMORY] = None,
+    memory: Annotated[int | None, typer.Option(parser=bytes_of)] = None,
     engine: str | None = None,
     images: ImageOptions,
     encoders: EncoderOptions,
@@ -63,8 +61,8 @@ def learn(
             their column was kept; for tables that take too long.
         coverage: Share of rows whose prediction sets shall hold the true label, such as 0.9: 'predict' then writes a
             set of classes, or an interval, for each row. A fifth of the rows is kept to calibrate them.
-        memory: Memory for rows, such as 4GB; default: half of what is free. Of a release with more rows, models are
-            fitted by sums over all rows, and others from a sample that fits.
+        memory (BYTES): Memory for rows, such as 4GB; default: half of what is free. Of a release with more rows, models
+            are fitted by sums over all rows, and others from a sample that fits.
         engine: Workers for the sums over a large release, as for 'labeldp release': processes[:N], dask[:ADDRESS] or
             spark[:MASTER]. The model is the same.
         images: The images of the rows.

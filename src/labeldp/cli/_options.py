@@ -59,13 +59,6 @@ def bytes_of(text: str) -> int:
     return int(found)
 
 
-_BUDGET = typer.Option(
-    parser=budget_of,
-    metavar="EPSILON[,DELTA]",
-    help="Total budget for this label over all releases; default: the epsilon of the first.",
-)
-
-
 @dataclass(frozen=True)
 class FileOptions:
     """Options for CSV files and workbooks.
@@ -137,6 +130,7 @@ class SpendingOptions:
     """Options for the ledger and its budget.
 
     Args:
+        budget (EPSILON[,DELTA]): Total budget for this label over all releases; default: the epsilon of the first.
         ledger: The ledger file; default: beside INPUT. Charges in ledgers beside INPUT count too.
         team_ledger: In place of --ledger, one that a team shares. It and ledgers beside INPUT may be other users', and
             their groups may write to them.
@@ -145,7 +139,7 @@ class SpendingOptions:
         only_new: Release only rows that were not released before, nor others of their --unit; all others are left out.
     """
 
-    budget: Annotated[Any, _BUDGET] = None
+    budget: Annotated[Any, typer.Option(parser=budget_of)] = None
     ledger: Path | None = None
     team_ledger: Path | None = None
     other_people: str | None = None
