@@ -132,6 +132,20 @@ def test_equal_numbers_of_few_rows_leave_their_mean_and_quantiles_open():
     assert (public.low, public.high) == pytest.approx((50.0 - 50.0 * missed, 50.0 + 50.0 * missed))
 
 
+@pytest.mark.parametrize(
+    ("by", "order"),
+    [
+        ([10, 2, 1, 11], ["1", "2", "10", "11"]),
+        (["10", "2.5", "-1", None], ["-1", "2.5", "10", "missing"]),
+        (["10", "2", "1", "b"], ["1", "10", "2", "b"]),
+    ],
+)
+def test_groups_that_are_numbers_are_in_their_order(by, order):
+    """Numbers, also as texts, by their size, with missing values last; others as texts."""
+    found = describe(Release.public(["no", "yes"] * 20, SPACE), pd.Series(by * 10))
+    assert [each.group for each in found.summaries[2::2]] == order
+
+
 def test_few_public_rows_do_not_tell_a_high_quantile():
     """Ten equal labels do not show that nine tenths of all labels are no larger."""
     found = describe(Release.public([20.0] * 10, Interval(0, 100, 20)), quantiles=(0.9,))

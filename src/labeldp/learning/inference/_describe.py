@@ -22,7 +22,7 @@ from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.inference._lower_scores import GridLaws
 from labeldp.learning.inference._means import TrueMean
-from labeldp.learning.inference._table import require_original_features, texts_of
+from labeldp.learning.inference._table import in_order, require_original_features, texts_of
 from labeldp.learning.losses import require_identified
 from labeldp.learning.metrics import Estimate, Units, mean_of_rows
 from labeldp.privacy import Interval
@@ -141,10 +141,12 @@ def _groups(release: Release, by: object) -> tuple[list[str], Int[np.ndarray, "n
     if by is None:
         return [""], np.zeros(len(release), dtype=np.int64)
     check_same_rows(by, release, "groups")
-    names, place = np.unique(texts_of(by, "its group", len(release)).astype(str), return_inverse=True)
+    texts = texts_of(by, "its group", len(release))
+    names = in_order(texts)
     if len(names) > _MOST_GROUPS:
         raise InputError(f"expected at most {_MOST_GROUPS} groups, found {len(names)}; put some together")
-    return names.tolist(), place
+    numbers = {name: number for number, name in enumerate(names)}
+    return [name or "missing" for name in names], np.array([numbers[text] for text in texts])
 
 
 @dataclass(frozen=True, eq=False)

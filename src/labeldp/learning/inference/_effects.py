@@ -25,7 +25,7 @@ from labeldp.errors import InputError
 from labeldp.learning.choice import Parts, folds_of, predict_others
 from labeldp.learning.features import columns_of, frame_of, scaling_transformer
 from labeldp.learning.inference._means import TrueMean
-from labeldp.learning.inference._table import PublicColumns, require_original_features, texts_of
+from labeldp.learning.inference._table import PublicColumns, in_order, require_original_features, texts_of
 from labeldp.learning.losses import ends_of, require_identified, unbiased_numbers
 from labeldp.learning.metrics import Estimate, Units, class_weights, may_share_units, mean_of_rows, missed_share
 from labeldp.privacy import Interval
@@ -374,7 +374,7 @@ def _in_groups(
     kept: Bool[np.ndarray, "n"],
 ) -> Iterator[OutcomeEffect]:
     """The effect on each outcome in each group of the rows that are kept."""
-    groups = {"": kept} if places is None else {name: kept & (places == name) for name in sorted(set(places[kept]))}
+    groups = {"": kept} if places is None else {name: kept & (places == name) for name in in_order(places[kept])}
     if len(groups) > _MOST_GROUPS:
         raise InputError(f"expected at most {_MOST_GROUPS} groups, found {len(groups)}; make fewer of them")
     each = 1.0 - (1.0 - _checks.level(level)) / (len(groups) * len(rows.outcomes))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from labeldp.columns import Columns, array_or_none, texts_or_none
+from labeldp.columns import Columns, array_or_none, result_or_none, texts_or_none
 from labeldp.errors import InputError
 from labeldp.learning.losses import require_release
 from labeldp.release import Release, check_same_rows
@@ -55,6 +56,15 @@ class PublicColumns:
     def texts(self, name: str) -> np.ndarray:
         """A column as text; an empty text for a missing value."""
         return texts_of(self.table([name])[name], name, self.rows)
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Names of groups, by size if all are numbers, else as texts; that of missing values, an empty one, is last."""
+    texts = sorted(set(names), key=lambda text: (not text, text))
+    numbers = result_or_none(lambda: {text: float(text) for text in texts if text})
+    if numbers is None or not all(map(math.isfinite, numbers.values())):
+        return texts
+    return sorted(texts, key=lambda text: numbers.get(text, math.inf))
 
 
 def texts_of(values: object, name: str, rows: int) -> np.ndarray:
