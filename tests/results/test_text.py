@@ -352,3 +352,23 @@ def test_an_odds_ratio_that_differs_from_one_is_not_rounded_to_one(low, high, wo
     part = coefficients_part(Coefficients((one,), "logistic", "no", 3000, 0, 1500, 0.95))
     (grid,) = (block for block in part.sections[-1].blocks if isinstance(block, Grid))
     assert grid.rows[0][-1] == words
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        (-38.1, math.inf, "too few rows for this noise"),
+        (-math.inf, 22.0, "too few rows for this noise"),
+        (-0.5, math.inf, "at least 0.606"),
+        (-20.0, 1.0, "at most 2.72"),
+    ],
+)
+def test_a_bound_that_says_nothing_is_not_printed(low, high, words):
+    """Without an estimate an odds ratio of "at least 1e-17" is none; and the most common class is named."""
+    one = Coefficient("b", "age", math.nan, math.inf, math.nan, math.nan, low, high)
+    table = Coefficients((one,), "multinomial", "a", 3000, 0, 1500, 0.95, common="c d")
+    part = coefficients_part(table)
+    (grid,) = (block for block in part.sections[-1].blocks if isinstance(block, Grid))
+    assert grid.rows[0][-2:] == ("none", words)
+    assert "in comparison with c d" in str(part)
+    assert "in comparison" not in str(coefficients_part(dataclasses.replace(table, reference="c d")))

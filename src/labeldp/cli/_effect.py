@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from labeldp import _checks, results
 from labeldp.cli._command import ReleaseFolder
-from labeldp.cli._terminal import names, printed_warnings, result
+from labeldp.cli._terminal import names, printed_warnings, progress, result
 from labeldp.errors import InputError
 
 if TYPE_CHECKING:
@@ -121,7 +121,8 @@ def coefficients(
         directory (DIR): The folder of a release: a path, or an address such as s3://bucket/shared.
         formula (FORMULA): A formula of public columns, such as 'age + C(ward)'. It is code: type your own.
         family: logistic, multinomial or linear; default: the one that fits the labels.
-        reference (CLASS): The class that others are compared with; default: the first one.
+        reference (CLASS): The class that others are compared with, which should be a common one; default: the first
+            that was declared.
         level: Coverage of each interval.
         method: unbiased, which aims at the coefficients of true labels; likelihood; or auto, the first if it can.
         json_: Print JSON; 'labeldp schema' describes it.
@@ -130,7 +131,7 @@ def coefficients(
     from labeldp.learning.metrics import UnitsWarning  # noqa: PLC0415
 
     release, table, units = released_rows(directory)
-    with printed_warnings(UnitsWarning):
+    with printed_warnings(UnitsWarning), progress() as bar:
         found = inference.coefficients(
             release,
             table,
@@ -140,6 +141,7 @@ def coefficients(
             units=units,
             level=level,
             method=method,
+            progress=bar,
         )
     shown = results.CoefficientsEstimated.of(release, regression=found)
     result(json_, lambda: shown, lambda: results.regression_part(shown))

@@ -69,6 +69,7 @@ _TITLES = {
     "trees": "growing trees",
     "learn": "fitting models",
     "epoch": "training",
+    "coefficients": "fitting coefficients",
 }
 
 

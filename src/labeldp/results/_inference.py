@@ -134,6 +134,13 @@ _UNTOLD = (
     "No finite estimate: {}. The labels are most likely at an infinite coefficient, as where all rows with a value "
     "have one class, or are too few for the noise. The interval is that of the likelihood."
 )
+_COMPARE = (
+    "More may be told in comparison with {}, the most common class by the released labels: name it as the --reference "
+    "(reference=)."
+)
+_NOTHING_TOLD = "too few rows for this noise"
+#: Odds ratios beyond this, or its inverse, say nothing where there is no estimate.
+_MOST_RATIO = 1000.0
 _FACTOR = "Odds of {}. A factor above 1 means higher odds; an interval that holds 1 does not show a difference."
 _PROFILES = (
     "Likelihood intervals where they differ from the normal ones above. Prefer these: there the likelihood is not "
@@ -294,6 +301,8 @@ def coefficients_part(found: Coefficients) -> Part:
     untold = [_term(each, found) for each in found.coefficients if math.isnan(each.coef)]
     blocks: list[Block] = [_table(found)]
     blocks += [Prose(_UNTOLD.format(", ".join(untold)), "heed")] if untold else []
+    if untold and found.reference != found.common:
+        blocks.append(Prose(_COMPARE.format(printable(found.common)), "heed"))
     sections = [Section("Coefficients", tuple(blocks)), *_profiles(found), *_odds(found)]
     shown = sum(each.low > 0.0 or each.high < 0.0 for each in found.coefficients if each.name != "Intercept")
     count = sum(each.name != "Intercept" for each in found.coefficients)
@@ -323,13 +332,20 @@ def _against(found: Coefficients) -> str:
 
 def _numbers(each: Coefficient) -> tuple[str, ...]:
     """The numbers of a coefficient; of one that cannot be told the ends of its interval alone."""
-    ends = tuple(
-        rounded(end, 4) if math.isfinite(end) else "none" for rounded, end in ((below, each.low), (above, each.high))
-    )
+    low, high = _told_ends(each)
+    ends = tuple(rounded(end, 4) if math.isfinite(end) else "none" for rounded, end in ((below, low), (above, high)))
     if math.isnan(each.coef):
         return ("none", "", "", "", *ends)
     p = "<0.001" if each.p < 0.001 else f"{each.p:.3f}"
     return (_digits(each.coef), _digits(each.std_err), f"{each.z:.2f}", p, *ends)
+
+
+def _told_ends(each: Coefficient) -> tuple[float, float]:
+    """The ends of an interval; without an estimate those alone that say something."""
+    if not math.isnan(each.coef):
+        return each.low, each.high
+    most = math.log(_MOST_RATIO)
+    return each.low if each.low > -most else -math.inf, each.high if each.high < most else math.inf
 
 
 def _digits(value: float) -> str:
@@ -365,9 +381,10 @@ def _odds(found: Coefficients) -> Iterator[Section]:
     rows = []
     for each in found.coefficients:
         if each.name != "Intercept":
-            low, high = (_exp(end) for end in each.profile or (each.low, each.high))
+            low, high = (_exp(end) for end in each.profile or _told_ends(each))
             ratio = "none" if math.isnan(each.coef) else three_digits(_exp(each.coef))
-            rows.append((_term(each, found), ratio, _interval(low, high)))
+            told = math.isfinite(low) or math.isfinite(high)
+            rows.append((_term(each, found), ratio, _interval(low, high) if told else _NOTHING_TOLD))
     if rows:
         grid = Grid.of("Odds ratios", ("", "odds ratio", f"{found.level:.0%} interval"), rows, (1, 2))
         yield Section("Odds ratios", (grid, Prose(_FACTOR.format(_against(found)), "aside")))

@@ -204,6 +204,34 @@ def test_separation_is_said_and_bounded_by_its_profile(make_release, public):
     assert np.isfinite([found["age"].coef, found["age"].std_err, found["Intercept"].std_err]).all()
 
 
+@pytest.mark.parametrize("method", ["likelihood", "unbiased"])
+def test_rows_that_are_alike_are_taken_together(randomized, method):
+    """Of 2,000 rows with eight different regressors, loss, gradient and information are sums over few rows."""
+    rng = np.random.default_rng(12)
+    matrix = np.stack([np.ones(2000), rng.integers(0, 4, 2000), rng.integers(0, 2, 2000)], axis=1).astype(float)
+    release = randomized(rng.integers(0, 3, 2000).astype(np.int32), ResponseChannel.at(3, 1.5), 6)
+    merged, apart = Likelihood(release, matrix, 1, method), Likelihood(release, matrix, 1, method)
+    vars(apart)["_kinds"] = apart._rows
+    assert len(merged._kinds.inputs) <= (24 if method == "likelihood" else 8)
+    at = np.linspace(-1.0, 0.8, merged.size)
+    (loss, gradient), (whole, slopes) = merged.value(at), apart.value(at)
+    assert loss == pytest.approx(whole)
+    np.testing.assert_allclose(gradient, slopes, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(merged.information(at), apart.information(at), rtol=1e-9, atol=1e-9)
+
+
+def test_bounds_that_no_rows_can_show_are_none(make_release):
+    """A reference that no row has bounds no log odds beyond those of one row in all, and steps are reported."""
+    codes, ward, steps = np.repeat([1, 2, 1, 2], [600, 400, 30, 10]).astype(np.int32), ["A"] * 1000 + ["B"] * 40, []
+    release = make_release(codes, ResponseChannel.at(3, 1.0))
+    found = coefficients(release, {"ward": ward}, ["ward"], progress=lambda *step: steps.append(step))
+    ends = np.array([[each.low, each.high] for each in found.coefficients if np.isnan(each.coef)])
+    assert len(ends) >= 2
+    assert (np.isinf(ends) | (np.abs(ends) < 2.0 * np.log(1040) + 1.0)).all()
+    assert found.common == str(release.space.points[1])
+    assert [steps[0], steps[-1]] == [("coefficients", 0, 4), ("coefficients", 4, 4)]
+
+
 def test_a_profile_stands_beside_an_interval_that_is_not_normal(make_release):
     """In a group of few rows the likelihood is skewed: its interval reaches as far as the likelihood drops by 3.84."""
     group = np.repeat([0.0, 1.0], [2000, 40])

@@ -22,6 +22,7 @@ from scipy.special import stdtr
 from labeldp import _checks
 from labeldp._extras import require_extra
 from labeldp._notebook import Shown
+from labeldp._progress import Progress, silent
 from labeldp._shapes import Float, Int
 from labeldp.columns import result_or_none
 from labeldp.errors import InputError
@@ -29,7 +30,7 @@ from labeldp.learning.features import columns_of, frame_of, missing_values, with
 from labeldp.learning.inference._likelihood import ClassMethod, Likelihood, profile_end
 from labeldp.learning.inference._table import PublicColumns, require_original_features
 from labeldp.learning.losses import unbiased_numbers
-from labeldp.learning.metrics import Units, may_share_units, quantile
+from labeldp.learning.metrics import Units, class_weights, may_share_units, quantile
 from labeldp.privacy import Interval
 from labeldp.release import Release
 
@@ -81,6 +82,7 @@ class Coefficients(Shown):
         level: Coverage of each interval.
         mixed: True if several rows may be of one privacy unit, and nothing says which.
         method: How it was estimated: ``"unbiased"`` or ``"likelihood"``.
+        common: The class that is the most common by the released labels; empty for numeric labels.
     """
 
     coefficients: tuple[Coefficient, ...]
@@ -92,6 +94,7 @@ class Coefficients(Shown):
     level: float
     mixed: bool = False
     method: ClassMethod = "unbiased"
+    common: str = ""
 
     def frame(self) -> pd.DataFrame:
         """The table as a frame, with the names of statsmodels."""
@@ -113,6 +116,7 @@ def coefficients(
     units: object = None,
     level: float = 0.95,
     method: str = "auto",
+    progress: Progress | None = None,
 ) -> Coefficients:
     """Regress the true label on public columns, from released labels alone.
 
@@ -127,11 +131,13 @@ def coefficients(
             take none from strangers. Or the names of columns: texts get an indicator for each value but the first.
         family: ``"logistic"`` for two classes, ``"multinomial"`` for several, ``"linear"`` for numeric labels; by
             default the one that fits the labels.
-        reference: The class that others are compared with; by default the first one.
+        reference: The class that others are compared with; by default the first one, whatever the labels are. If that
+            is rare, nothing can be compared with it: name a common one.
         units: The privacy unit of each row, whose rows are dependent; ``"rows"`` if each row is its own.
         level: Coverage of each interval.
         method: ``"unbiased"``, ``"likelihood"``, or by default the first, and the second where labels are too few or
             too noisy for a finite estimate of each coefficient. Numeric labels have the first alone.
+        progress: Called with the name of the work, the number of coefficients done, and the number of all.
 
     Guarantee:
         Post-processing of a release: covered by the release's guarantee at no further cost.
@@ -163,16 +169,25 @@ def coefficients(
         raise InputError(f"expected at least {needed} units for these coefficients, found {sample.count}; use fewer")
     used: ClassMethod = "unbiased"
     if family == "linear":
-        found, first = _of_numbers(release, design, sample, level), ""
+        found, first, common = _of_numbers(release, design, sample, level), "", ""
     else:
+        report = progress or silent
+        report("coefficients", 0, needed - _FEWEST)
         code = 0 if reference is None else int(release.space.encode([reference])[0])
         likelihood, best = _fitted(release, design, code, method)
-        found, first = _of_classes(likelihood, best, design, sample, level), str(release.space.points[code])
+        found = _of_classes(likelihood, best, design, sample, level, report)
+        first, common = (str(release.space.points[each]) for each in (code, _commonest(release)))
         used = likelihood.method
     mixed = units is None and may_share_units(release)
     return Coefficients(
-        tuple(found), family, first, len(design.rows), rows - len(design.rows), sample.count, level, mixed, used
+        tuple(found), family, first, len(design.rows), rows - len(design.rows), sample.count, level, mixed, used, common
     )
+
+
+def _commonest(release: Release) -> int:
+    """The code of the most common class, by the released labels."""
+    sums = [class_weights(release, np.full(len(release), code)).sum() for code in range(release.space.size)]
+    return int(np.argmax(sums))
 
 
 def _fitted(release: Release, design: Design, reference: int, method: str) -> tuple[Likelihood, np.ndarray]:
@@ -226,7 +241,12 @@ def _of_numbers(release: Release, design: Design, sample: Units, level: float) -
 
 
 def _of_classes(
-    likelihood: Likelihood, best: Float[np.ndarray, "q"], design: Design, sample: Units, level: float
+    likelihood: Likelihood,
+    best: Float[np.ndarray, "q"],
+    design: Design,
+    sample: Units,
+    level: float,
+    report: Progress,
 ) -> Iterator[Coefficient]:
     """The coefficients of largest likelihood, each with a profile where Wald's interval is not to be trusted."""
     turn, free = likelihood.to_coefficients, sample.count - likelihood.size
@@ -239,21 +259,24 @@ def _of_classes(
     effects = np.where(told, robust**2 / np.where(plain > 0.0, plain, 1.0) ** 2, 1.0)
     bars = float(quantile(level, free)) ** 2 * np.where(told, effects, max(1.0, float(effects.max())))
     names = [(str(likelihood.release.space.points[code]), name) for code in likelihood.classes for name in design.names]
+    seen = 2.0 * math.log(sample.count)  # from one unit in all to all but one: no units show larger log odds
     for place, (outcome, name) in enumerate(names):
+        report("coefficients", place, len(names))
         drop = likelihood.profile(best, place)
         coef, bar, far = float(turn[place] @ best), float(bars[place]), float(reach[place])
         if told[place]:
-            yield _profiled(_wald(outcome, name, coef, float(robust[place]), level, free), drop, bar, far)
+            yield _profiled(_wald(outcome, name, coef, float(robust[place]), level, free), drop, bar, seen / far)
         else:
-            low, high = (profile_end(drop, coef, side / far, bar, far) for side in (-1.0, 1.0))
+            low, high = (profile_end(drop, coef, side / far, bar, seen / far) for side in (-1.0, 1.0))
             yield Coefficient(outcome, name, math.nan, math.inf, math.nan, math.nan, low, high)
+    report("coefficients", len(names), len(names))
 
 
-def _profiled(wald: Coefficient, drop: Callable[[float], float], bar: float, reach: float) -> Coefficient:
+def _profiled(wald: Coefficient, drop: Callable[[float], float], bar: float, most: float) -> Coefficient:
     """A coefficient with its profile interval, if the likelihood is not nearly that of a normal estimate."""
     if all(abs(drop(end) / bar - 1.0) < _SKEWED for end in (wald.low, wald.high)):
         return wald
-    low, high = (profile_end(drop, wald.coef, end - wald.coef, bar, reach) for end in (wald.low, wald.high))
+    low, high = (profile_end(drop, wald.coef, end - wald.coef, bar, most) for end in (wald.low, wald.high))
     return replace(wald, profile=(low, high))
 
 

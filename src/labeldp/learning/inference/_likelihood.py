@@ -11,6 +11,7 @@ probability, a row has the loss ``-log sum_j v_j p_j``. In logits its gradient i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -21,7 +22,7 @@ from scipy.optimize import brentq, minimize
 from scipy.special import softmax
 
 from labeldp._shapes import Float
-from labeldp.learning.losses import row_loss
+from labeldp.learning.losses import AnyLoss, RowLoss, TargetLoss, row_loss
 from labeldp.release import Release
 
 ClassMethod = Literal["likelihood", "unbiased"]
@@ -33,8 +34,39 @@ _ROUGH_GRADIENT, _PRECISION = 1e-2, 1e-2
 #: Curvature of a direction of unit mean square below which the likelihood has no maximum there, or one at infinity:
 #: where the gradient is small enough for a fit to end, its curvature is as small. A standard error would be above 10.
 _FLAT, _LEAST = 1e-2, 1e-8
-#: Log odds beyond which a probability is 0 or 1 for all that labels show.
-_FAR = 60.0
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Rows of a likelihood.
+
+    Attributes:
+        inputs: Their regressors.
+        counts: How often each is there.
+        loss: The loss of their logits.
+    """
+
+    inputs: Float[np.ndarray, "n p"]
+    counts: Float[np.ndarray, "n"]
+    loss: AnyLoss
+
+    @property
+    def is_linear(self) -> bool:
+        """True if the loss is linear in targets, so that rows with other labels and one mean target say as much."""
+        return isinstance(self.loss, TargetLoss) or (isinstance(self.loss, RowLoss) and not self.loss.likelihood)
+
+    def merged(self, keys: Float[np.ndarray, "n p"], classes: int) -> _Rows:
+        """The different rows among these, by the given regressors; these themselves if few are alike."""
+        values = self.loss.dense(classes)
+        keys = keys if self.is_linear else np.hstack([keys, values])
+        _, firsts, place, counts = np.unique(keys, axis=0, return_index=True, return_inverse=True, return_counts=True)
+        if 2 * len(firsts) > len(keys):
+            return self
+        if not self.is_linear:
+            return _Rows(self.inputs[firsts], counts.astype(np.float64), self.loss.take(firsts))
+        totals = np.zeros((len(firsts), classes))
+        np.add.at(totals, place.ravel(), values)
+        return _Rows(self.inputs[firsts], counts.astype(np.float64), TargetLoss(totals / counts[:, None]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,37 +103,44 @@ class Likelihood:
         return [code for code in range(self.release.space.size) if code != self.reference]
 
     @cached_property
-    def _loss(self) -> Callable[[np.ndarray, np.ndarray], float]:
-        return row_loss(self.release, self.method)
+    def _rows(self) -> _Rows:
+        """All rows."""
+        return _Rows(self._root[0], np.ones(len(self.matrix)), row_loss(self.release, self.method))
 
-    def _rows(self, at: Float[np.ndarray, "q"]) -> tuple[float, np.ndarray, np.ndarray]:
-        """The loss, and for each row the modelled probabilities and the gradient in logits."""
-        logits = np.zeros((len(self.matrix), self.release.space.size))
-        logits[:, self.classes] = self._root[0] @ at.reshape(len(self.classes), -1).T
+    @cached_property
+    def _kinds(self) -> _Rows:
+        """The different rows, with their numbers: their sums are those of all rows, at a part of the work."""
+        return self._rows.merged(self.matrix, self.release.space.size)
+
+    def _at(self, rows: _Rows, at: Float[np.ndarray, "q"]) -> tuple[float, np.ndarray, np.ndarray]:
+        """The loss of rows, and for each the modelled probabilities and the gradient in logits."""
+        logits = np.zeros((len(rows.inputs), self.release.space.size))
+        logits[:, self.classes] = rows.inputs @ at.reshape(len(self.classes), -1).T
         chance = softmax(logits, axis=1)
-        return self._loss(logits, np.ones(len(logits))), chance, logits
+        return rows.loss(logits, rows.counts), chance, logits
 
     def scores(self, at: Float[np.ndarray, "q"]) -> Float[np.ndarray, "n q"]:
         """The gradient of each row's loss."""
-        slopes = self._rows(at)[2][:, self.classes]
+        slopes = self._at(self._rows, at)[2][:, self.classes]
         return np.asarray((slopes[:, :, None] * self._root[0][:, None, :]).reshape(len(slopes), -1))
 
     def value(self, at: Float[np.ndarray, "q"]) -> tuple[float, Float[np.ndarray, "q"]]:
         """The loss and its gradient."""
-        loss, _, slopes = self._rows(at)
-        return loss, (slopes[:, self.classes].T @ self._root[0]).ravel()
+        loss, _, slopes = self._at(self._kinds, at)
+        return loss, (slopes[:, self.classes].T @ self._kinds.inputs).ravel()
 
     def information(self, at: Float[np.ndarray, "q"]) -> Float[np.ndarray, "q q"]:
         """The second derivatives of the loss."""
-        _, chance, slopes = self._rows(at)
-        inputs, codes, width = self._root[0], self.classes, self.matrix.shape[1]
-        posterior = chance - slopes if self.method == "likelihood" else np.zeros_like(chance)
+        rows = self._kinds
+        _, chance, slopes = self._at(rows, at)
+        inputs, codes, width = rows.inputs, self.classes, self.matrix.shape[1]
+        posterior = np.zeros_like(chance) if rows.is_linear else chance - slopes / rows.counts[:, None]
         found = np.empty((len(codes) * width, len(codes) * width))
         for i, one in enumerate(codes):
             for j, two in enumerate(codes[: i + 1]):
                 weight = posterior[:, one] * posterior[:, two] - chance[:, one] * chance[:, two]
                 weight += (chance[:, one] - posterior[:, one]) * (i == j)
-                block = (inputs * weight[:, None]).T @ inputs
+                block = (inputs * (weight * rows.counts)[:, None]).T @ inputs
                 found[i * width : (i + 1) * width, j * width : (j + 1) * width] = block
                 found[j * width : (j + 1) * width, i * width : (i + 1) * width] = block
         return found
@@ -159,22 +198,28 @@ def _along(value: tuple[float, np.ndarray], directions: np.ndarray) -> tuple[flo
     return value[0], directions.T @ value[1]
 
 
-def profile_end(drop: Callable[[float], float], start: float, step: float, bar: float, reach: float) -> float:
-    """The value on one side of a coefficient at which a likelihood has dropped by a bar; infinite if it never does.
+def profile_end(drop: Callable[[float], float], start: float, step: float, bar: float, most: float) -> float:
+    """The value on one side of a coefficient at which a likelihood has dropped by a bar; infinite if it does not.
 
     Args:
         drop: The drop over the value of the coefficient.
         start: The coefficient.
         step: About the distance of the end, with its sign.
         bar: The drop at the end.
-        reach: The largest absolute value of the regressor: what matters of a coefficient is its product with that.
+        most: The largest distance that is looked at, unless the end is expected about there.
     """
     inner, outer = start, start + step
     if drop(outer) < bar:
-        far = start + np.copysign(max(_FAR / reach, 4.0 * abs(step)), step)
+        far = start + np.copysign(max(most, 4.0 * abs(step)), step)
         if drop(far) < bar:
             return float(np.copysign(np.inf, step))
         while drop(outer) < bar:
             inner, outer = outer, outer + 2.0 * (outer - inner)
             outer = min(outer, far) if step > 0.0 else max(outer, far)
-    return float(brentq(lambda value: drop(value) - bar, inner, outer, xtol=abs(step) * _PRECISION))
+    distance = brentq(  # of the root, which is nearly linear
+        lambda distance: math.sqrt(drop(start + distance)) - math.sqrt(bar),
+        *(inner - start, outer - start),
+        xtol=abs(step) * _PRECISION,
+        rtol=_PRECISION,
+    )
+    return start + float(distance)
