@@ -23,6 +23,7 @@ NETWORK = {"epochs": 3, "batch_size": 8, "learning_rate": 0.1, "mixup": 0.0, "de
 TRAINED = "--epochs 3 --batch-size 8 --learning-rate 0.1 --mixup 0 --device cpu"
 RELEASE, STAGES = "labeldp.release.release_table", "labeldp.learning.tables.learn_in_stages"
 LEARN, ACCOUNT = "labeldp.learning.tables.learn", "labeldp.release.combined_guarantee"
+EFFECT = "labeldp.learning.inference.treatment_effect"
 CHECK, VERIFY = "labeldp.release.check_table", "labeldp.release.folder.verify"
 PUBLIC, PAID = (f"labeldp.learning.generators.from_{name}" for name in ("public_table", "release"))
 
@@ -92,6 +93,8 @@ CALLS = [
     ("audit shared --truth t.csv --label y --labels-are-public --encoding latin-1 --separator ';'",
      "labeldp.release.public_table", {"source": dp.TableFile(Path("t.csv"), ";", "latin-1"), "label": "y"}),
     ("audit shared --neighbours 50", "labeldp.audit.attacks.loss_profile", {"neighbourhood": Neighbourhood(50)}),
+    ("effect shared --treatment x --treated 1,3 --treated 5 --propensity 0.5", EFFECT, {"treated": ["1", "3", "5"]}),
+    ("effect shared --treatment x --features x", EFFECT, {"treated": None, "features": ["x"]}),
 ]  # fmt: skip
 
 

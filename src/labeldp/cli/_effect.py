@@ -19,7 +19,7 @@ def effect(
     directory: ReleaseFolder,
     *,
     treatment: str,
-    treated: str | None = None,
+    treated: list[str] | None = None,
     outcome: str | None = None,
     features: list[str] | None = None,
     propensity: str | None = None,
@@ -32,8 +32,9 @@ def effect(
 
     Args:
         directory (DIR): The folder of a release: a path, or an address such as s3://bucket/shared.
-        treatment (COLUMN): The public column of the treatment, with two values.
-        treated (VALUE): Its value for treated rows; default: 1, yes or true.
+        treatment (COLUMN): The public column of the treatment.
+        treated (VALUE,...): Its value for treated rows, or several; rows with any other value are untreated. Default:
+            the 1, yes or true of two values.
         outcome (CLASS): The class whose probability is compared; default: the last of two, or each of several.
         features (COLUMN,...): Columns to adjust for, settled before the treatment. Needed unless the probability of
             the treatment is known.
@@ -57,7 +58,7 @@ def effect(
             release,
             table,
             treatment=treatment,
-            treated=treated,
+            treated=names(treated),
             outcome=class_of(release, outcome),
             features=adjusted,
             propensity=chance,

@@ -229,8 +229,10 @@ REFUSED = {
     "no such treatment": ({"treatment": "drugs"}, "no column 'drugs'.*'drug'"),
     "no such group": ({"by": "sex"}, "no column 'sex'"),
     "no such propensities": ({"propensity": "odds"}, "no column 'odds'"),
-    "three values": ({"treatment": "three"}, "expected two values of 'three'"),
-    "a gap": ({"treatment": "gap"}, "expected two values of 'gap' and none missing"),
+    "three values": ({"treatment": "three"}, "which value of 'three' is the treatment.*Values: '0', '1', '2'.*others"),
+    "all of three values": ({"treatment": "three", "treated": [0, 1, 2]}, "name fewer"),
+    "one value": ({"treatment": "one"}, "at least two values of 'one', found 'x'"),
+    "a gap": ({"treatment": "gap"}, "a value of 'gap' in each row, found missing ones"),
     "values that say nothing": ({"treatment": "arm"}, "which value of 'arm' is the treatment"),
     "another value": ({"treatment": "arm", "treated": "C"}, "treated"),
     "nothing to adjust for": ({"features": None}, "settled before the treatment.*Columns: age"),
@@ -247,11 +249,29 @@ def test_what_cannot_be_answered_is_refused(case):
     """Each refusal says what was found, and what to do."""
     rows = np.arange(90)
     table = pd.DataFrame({"age": rows * 1.0, "drug": rows % 2, "arm": np.where(rows % 2, "A", "B"), "three": rows % 3})
+    table["one"] = "x"
     table["gap"] = np.where(rows % 2, "yes", None)
     more, message = REFUSED[case]
     release = Release.public(np.tile(["no", "yes"], 45), SPACE)
     with pytest.raises(InputError, match=message):
         treatment_effect(release, table, **({"treatment": "drug", "features": ["age"]} | more))
+
+
+@pytest.mark.parametrize(
+    ("treated", "values"), [("None", ("not None", "None")), (["Norm", ">7"], ("None", "Norm, >7"))]
+)
+def test_a_treatment_of_several_values_is_some_against_all_others(treated, values):
+    """One of three values against both others, or two against the third, is the column of two that says so."""
+    rng = np.random.default_rng(8)
+    value, age = rng.choice(["None", "Norm", ">7"], 600), rng.normal(size=600)
+    release = Release.public(rng.choice(["no", "yes"], 600).tolist(), SPACE)
+    marked = np.isin(value, treated)
+    found = treatment_effect(release, {"a": value, "age": age}, treatment="a", treated=treated, features=["age"])
+    plain = treatment_effect(release, {"a": marked, "age": age}, treatment="a", features=["age"])
+    assert found.effects == plain.effects
+    assert found.values == values
+    as_they_are = mean_difference(release, value, treated=treated)
+    assert as_they_are.effects == mean_difference(release, marked).effects
 
 
 def test_too_few_units_are_refused():

@@ -37,6 +37,8 @@ _FOLDS, _FEWEST = 5, 10
 _MOST_CLASSES = 50
 #: Groups whose effects are told at once.
 _MOST_GROUPS = 200
+#: Values that an error lists.
+_MOST_SHOWN = 12
 #: Names of two values of which the second is the treatment.
 _PLAIN_PAIRS = (("0", "1"), ("False", "True"), ("false", "true"), ("no", "yes"))
 #: The name of an outcome, a value for each row whose mean is the true one, and between what it lies.
@@ -71,7 +73,7 @@ class Effects(Shown):
     Attributes:
         effects: The effect in each group on each outcome.
         treatment: Name of the treatment.
-        values: The value of the untreated and that of the treated rows.
+        values: The value of the untreated and that of the treated rows; of several values the names of both groups.
         adjusted_for: Names of the features that were adjusted for.
         assignment: ``"known"`` where propensities were declared, ``"estimated"``, or ``"ignored"`` where groups were
             compared as they are.
@@ -119,8 +121,9 @@ def mean_difference(
 
     Args:
         release: Released labels of n rows.
-        groups: The group of each row, one of two values.
-        treated: The value of the group from whose mean the other one is subtracted; by default 1, yes or True.
+        groups: The group of each row.
+        treated: The value, or a list of values, of the group from whose mean that of all others is subtracted; by
+            default the 1, yes or True of two.
         outcome: The class whose probabilities are compared; by default the last of two, or each of several.
         units: The privacy unit of each row, whose rows are dependent; ``"rows"`` if each row is its own.
         level: Probability with which the intervals of all differences hold together.
@@ -175,8 +178,9 @@ def treatment_effect(
     Args:
         release: Released labels of n rows.
         table: Their public columns, in any container.
-        treatment: The column of the treatment, with two values.
-        treated: Its value for treated rows; by default 1, yes or True.
+        treatment: The column of the treatment.
+        treated: Its value for treated rows, or a list of some; rows with any other are untreated. By default the 1, yes
+            or True of two.
         outcome: The class whose probability is compared; by default the last of two, or each of several.
         features: Columns to adjust for, all of which were settled before the treatment: one that the treatment changed
             hides a part of its effect. They may be left out only where the propensities are known.
@@ -266,21 +270,29 @@ def _outcomes(release: Release, codes: Sequence[int | None]) -> Sequence[_Outcom
 
 
 def _arms(texts: np.ndarray, name: str, treated: object) -> tuple[Bool[np.ndarray, "n"], tuple[str, str]]:
-    """The treated rows, and the two values of a treatment with that of the treated rows last."""
-    values = sorted(set(texts.tolist()))
-    if len(values) != 2 or "" in values:
+    """The treated rows, and what untreated and treated rows are called."""
+    values = in_order(texts)
+    shown = ", ".join(map(repr, values[:_MOST_SHOWN])) + (", ..." if len(values) > _MOST_SHOWN else "")
+    if "" in values:
         raise InputError(
-            f"expected two values of {name!r} and none missing, found {len(values)}; drop the other rows from the "
-            "release and from the table"
+            f"expected a value of {name!r} in each row, found missing ones. In Python, estimate from rows that have "
+            "one: release[rows], and the same rows of the table"
         )
+    if len(values) < 2:
+        raise InputError(f"expected at least two values of {name!r}, found {shown}; name another column")
     if treated is None and tuple(values) not in _PLAIN_PAIRS:
         raise InputError(
-            f"which value of {name!r} is the treatment? Name {values[0]!r} or {values[1]!r} with --treated (treated=)"
+            f"which value of {name!r} is the treatment? Values: {shown}. Name one or more with --treated (treated=); "
+            "all others are untreated"
         )
-    if treated is not None:
-        chosen = texts_of([treated], "treated", 1)[0]
-        values = [value for value in values if value != chosen] + [_checks.among(chosen, "treated", values)]
-    return np.asarray(texts == values[1]), (values[0], values[1])
+    several = treated if isinstance(treated, list | tuple | set | np.ndarray) else [treated]
+    named = values[1:] if treated is None else texts_of(list(several), "treated", len(several)).tolist()
+    chosen = [_checks.among(value, "a treated value", values) for value in dict.fromkeys(named)]
+    others = [value for value in values if value not in chosen]
+    if not chosen or not others:
+        raise InputError(f"expected some values of {name!r} as treated, and others, found {shown}; name fewer or more")
+    called = ", ".join(chosen)
+    return np.isin(texts, chosen), (others[0] if len(others) == 1 else f"not {called}", called)
 
 
 def _named_features(
