@@ -127,6 +127,20 @@ def test_identifiers_are_left_out_unless_they_are_named():
     assert set(columns_of(table, ["patient_nbr"], None)[0]) == {"patient_nbr"}
 
 
+def test_few_values_of_an_identifier_are_categories():
+    """26 values in 13,001 rows are codes, each with more than 500 rows, and in 13,000 people; so are three in 40."""
+    for rows, used in ((13_001, True), (13_000, False)):
+        number = np.arange(rows)
+        table = pa.table({"discharge_id": number % 26, "type_id": number % 3, "days": number % 14})
+        columns, left_out = columns_of(table, None, None)
+        codes = {"discharge_id": "category"} if used else {}
+        assert columns == codes | {"type_id": "category", "days": "number"}
+        assert ("discharge_id" in left_out) != used
+    frame = frame_of(pa.table({"type_id": pa.array([10, 2, None])}), {"type_id": "category"}, {"type_id": ["2", "10"]})
+    assert frame["type_id"].fillna("").tolist() == ["10", "2", ""]
+    assert columns_of(table, ["type_id"], None)[0] == {"type_id": "number"}
+
+
 @pytest.mark.parametrize("order", [np.arange(40), np.arange(60)[::-1] * 2 + 1000, np.arange(400) * 13])
 def test_numbers_of_rows_are_left_out_unless_they_are_named(order):
     """Whole numbers without a repeat, so near each other that measurements would repeat, are no measurements."""

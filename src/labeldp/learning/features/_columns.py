@@ -39,7 +39,7 @@ from labeldp.learning.features._ranges import UnseenValueWarning
 from labeldp.learning.features._rows import take_rows
 from labeldp.learning.features._texts import TextComponents, TextWords
 from labeldp.privacy import row_name
-from labeldp.release.tables import number_rows, tells_people_apart
+from labeldp.release.tables import are_people, number_rows, tells_people_apart
 
 #: The features beside the number of days since 1970, by kind: functions of Arrow, and the kinds of their values.
 CALENDAR: Mapping[str, Mapping[str, tuple[Any, str]]] = MappingProxyType(
@@ -60,7 +60,7 @@ _READ_AS = MappingProxyType({"text": "category"})
 #: Kinds of the columns of a frame.
 _IN_FRAMES = ("number", "category", "text")
 _NONE_KEPT = "the release kept none; for images pass --images"
-#: Whole numbers of more values, with the name of an identifier, are not used unless they are requested.
+#: Whole numbers of more values, with the name of an identifier, are not used unless they are requested, or codes.
 _FEW_VALUES = 20
 #: Largest ratio of a deviation to the median one, of columns that seem to share a unit.
 _ONE_UNIT = 3.0
@@ -109,13 +109,14 @@ def columns_of(
         column = plain_column(table[name])
         kind = column_kind(column)
         kind = "text" if texts and kind == "category" and is_free_text(column) else kind
+        kind = "category" if wanted is None and _are_codes(name, column) else kind
         why = "no model takes its type" if kind is None else why_unusable(column, _READ_AS.get(kind, kind))
         if wanted is None and kind is not None and why is None:
             why = "it names the privacy unit" if name == unit else _why_uninformative(name, column, kind)
         if why is None and kind is not None:
             taken = any(f"{name} {part}" in names for part in CALENDAR.get(kind, ()))
             used[name] = _PLAIN[kind] if taken else kind
-            if kind == "category":
+            if kind == "category" and is_text(column.type):
                 warn_of_numbers(name, pc.unique(column))
         elif wanted is not None:
             found = type_name(column.type) if kind is None else why
@@ -130,13 +131,21 @@ def columns_of(
     return used, left_out
 
 
+def _are_codes(name: str, column: pa.ChunkedArray) -> bool:
+    """True for whole numbers that are named like an identifier, but have so few values that these are categories."""
+    if not pa.types.is_integer(column.type) or not tells_people_apart(name):
+        return False
+    distinct = pc.count_distinct(column).as_py()
+    return distinct <= _FEW_VALUES or not are_people(distinct, len(column) - column.null_count)
+
+
 def _why_uninformative(name: str, column: pa.ChunkedArray, kind: str) -> str | None:
     """The reason why a column cannot generalise to other rows; None if it can."""
     distinct = pc.count_distinct(column, mode="all").as_py()
     if distinct <= 1:
         return "it is the same in every row"
     if pa.types.is_integer(column.type) and distinct > _FEW_VALUES:
-        if tells_people_apart(name):
+        if tells_people_apart(name) and not _are_codes(name, column):
             return "it is named like an identifier, whose size means nothing; name it among the features to use it"
         if distinct == len(column) and number_rows(distinct, *(each.as_py() for each in pc.min_max(column).values())):
             return "its whole numbers are all different, as if they named rows; name it among the features to use it"

@@ -31,6 +31,7 @@ from ._copies import CopyCounter as CopyCounter
 from ._given_out import number_rows as number_rows
 from ._identities import Identity as Identity
 from ._identities import IdentityFinder as IdentityFinder
+from ._identities import are_people as are_people
 from ._identities import people_in as people_in
 from ._identities import tells_people_apart as tells_people_apart
 from ._tables import Table as Table

@@ -227,7 +227,7 @@ class _Column:
         if not texts and self.kinds["whole"] < known:
             return False
         if tells_people_apart(self.name) or 2 * self.kinds["person"] > known:
-            return different >= max(_FEWEST_NAMED, known / _ROWS_PER_NAMED)
+            return are_people(different, known)
         enough = different >= max(_FEWEST_VALUES, known / MOST_ROWS) and np.sum(times > 1) >= _FEWEST_REPEATED
         several = enough and np.mean(times <= MOST_ROWS) > 0.5 and not is_of_others(self.name)
         return bool(several and (texts or given_out(codes, times)))
@@ -278,6 +278,11 @@ _STEMS_OF_OTHERS = re.compile(
 )
 _LETTERS = str.maketrans("łøŁØ", "loLO")
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+
+
+def are_people(values: int, rows: int) -> bool:
+    """True if a column that is named like an identifier has as many values as people may be, and more than codes."""
+    return values >= max(_FEWEST_NAMED, rows / _ROWS_PER_NAMED)
 
 
 def tells_people_apart(name: str) -> bool:
