@@ -93,6 +93,7 @@ CALLS = [
     ("audit shared --truth t.csv --label y --labels-are-public --encoding latin-1 --separator ';'",
      "labeldp.release.public_table", {"source": dp.TableFile(Path("t.csv"), ";", "latin-1"), "label": "y"}),
     ("audit shared --neighbours 50", "labeldp.audit.attacks.loss_profile", {"neighbourhood": Neighbourhood(50)}),
+    ("learn shared --output m --coverage 0.9 --coverage-by class", LEARN, {"coverage": 0.9, "coverage_by": "class"}),
     ("effect shared --treatment x --treated 1,3 --treated 5 --propensity 0.5", EFFECT, {"treated": ["1", "3", "5"]}),
     ("effect shared --treatment x --features x", EFFECT, {"treated": None, "features": ["x"]}),
 ]  # fmt: skip

@@ -26,6 +26,7 @@ def learn(
     minutes: float | None = None,
     rows: int | None = None,
     coverage: float | None = None,
+    coverage_by: str | None = None,
     memory: Annotated[int | None, typer.Option(parser=bytes_of)] = None,
     engine: str | None = None,
     images: ImageOptions,
@@ -61,6 +62,8 @@ def learn(
             their column was kept; for tables that take too long.
         coverage: Share of rows whose prediction sets shall hold the true label, such as 0.9: 'predict' then writes a
             set of classes, or an interval, for each row. A fifth of the rows is kept to calibrate them.
+        coverage_by (class): With 'class', --coverage holds among the rows of each true class, so also of a rare one;
+            default: of all rows together, of which a rare class may have far less.
         memory (BYTES): Memory for rows, such as 4GB; default: half of what is free. Of a release with more rows, models
             are fitted by sums over all rows, and others from a sample that fits.
         engine: Workers for the sums over a large release, as for 'labeldp release': processes[:N], dask[:ADDRESS] or
@@ -86,7 +89,7 @@ def learn(
     check_model_path(output)
     with printed_warnings(convex.FewRowsWarning, NumbersAsTextsWarning), progress() as bar:
         options: dict[str, Any] = {"model": model, "method": method, "features": names(features)}
-        options |= {"rows": rows, "coverage": coverage}
+        options |= {"rows": rows, "coverage": coverage, "coverage_by": coverage_by}
         if of_network:
             from labeldp.learning.tables import ModelChoice, learn_network  # noqa: PLC0415
 

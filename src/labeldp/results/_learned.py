@@ -84,11 +84,15 @@ def _name(key: object) -> str:
     return _ALL_ROWS if key == "" else str(key)
 
 
+#: The rows that a coverage is of.
+_COVERED = {"": "rows", "class": "the rows of each class", "group": "the rows of each group"}
+
+
 def set_terms(sets: CalibratedSets | None) -> Iterator[tuple[str, str]]:
     """The coverage of prediction sets, and their size."""
     if sets is None:
         return
-    of = {"": "rows", "class": "the rows of each class", "group": "the rows of each group"}[sets.by]
+    of = _COVERED[sets.by]
     shown = f"on {sets.rows:,} other released rows, with {share(sets.confidence)} confidence"
     yield "sets", f"hold the true label of at least {share(sets.coverage)} of {of}: shown {shown}"
     size, most = three_digits(sets.size), three_digits(sets.most)
@@ -99,7 +103,7 @@ def set_terms(sets: CalibratedSets | None) -> Iterator[tuple[str, str]]:
 
 def sets_part(sets: CalibratedSets) -> Part:
     """Prediction sets, and what decides on them."""
-    done = f"Sets that hold the true label of at least {share(sets.coverage)} of rows."
+    done = f"Sets that hold the true label of at least {share(sets.coverage)} of {_COVERED[sets.by]}."
     what = "least probability" if sets.kind == "classes" else "largest distance"
     limits = [
         (f"{what}, {name}", "none" if limit is None else three_digits(limit)) for name, limit in sets.limits.items()

@@ -212,11 +212,18 @@ def test_a_rule_is_read_back_from_its_description():
     """What a file says of sets is what they were, and what is no rule is refused."""
     for sets in (
         PredictionSets(0.1, 0.95, ("a", "b"), None, "", {"": 0.2}, 100, 1.2),
+        PredictionSets(0.1, 0.95, ("a", "b"), None, "class", {"a": 0.2, "b": 0.0}, 100, 1.2, {"b": "too few"}),
         PredictionSets(0.1, 0.95, None, (0.0, 1.0), "", {"": math.inf}, 5, 1.0, {"": "too few"}),
     ):
         again = PredictionSets.from_plain(sets.plain(), sets.classes, sets.ends)
         assert again.plain() == sets.plain()
-        assert again.limits == sets.limits
+        assert (again.by, again.limits, again.reasons) == (sets.by, sets.limits, sets.reasons)
+    by_class = {"limit": [0.1, 0.2], "reason": ["", ""]}
+    for wrong in ({"limit": [0.1]}, {"reason": [""]}, {"limit": [0.1, -0.2]}, {"reason": ["", "x" * 2000]}):
+        with pytest.raises(ValueError, match="no rule"):
+            PredictionSets.from_plain(sets.plain() | by_class | wrong, ("a", "b"), None)
+    with pytest.raises(ValueError, match="no rule"):
+        PredictionSets.from_plain(sets.plain() | by_class, None, (0.0, 1.0))
     for wrong in ({"alpha": 0.0}, {"confidence": 0.2}, {"rows": 0}, {"limit": -1.0}, {"reason": "x" * 2000}):
         with pytest.raises(ValueError, match="no rule"):
             PredictionSets.from_plain(sets.plain() | wrong, None, (0.0, 1.0))
@@ -245,6 +252,28 @@ def test_the_sets_of_a_learned_model_are_kept_and_predicted(tmp_path):
     judged = evaluate(model, tmp_path / "t.csv", "ill", public=True).coverage
     assert judged.value == pytest.approx(np.mean(held))
     assert judged.low < judged.value < judged.high
+
+
+def test_a_learned_model_covers_each_class_where_it_is_asked_to(tmp_path):
+    """Of a class that one row in fifteen has, 80 % are in their sets, as in a coverage of all rows they are not."""
+    rng = np.random.default_rng(6)
+    age = rng.integers(20, 90, 4000)
+    frame = pd.DataFrame({"age": age, "ill": np.where(age + rng.normal(0, 25, 4000) > 108, "yes", "no")})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    options = {"drop": [], "budget": 9.0, "unit": "row"}
+    dp.release_table(tmp_path / "t.csv", "ill", dp.Classes(["no", "yes"]), 6.0, tmp_path / "out", **options)
+    held = {}
+    for by in (None, "class"):
+        learned = learn(tmp_path / "out", model="softmax", coverage=0.8, coverage_by=by)
+        model = open_model(learned.model.save(tmp_path / f"{by}.safetensors"))
+        table = predict_table(model, tmp_path / "t.csv").to_pandas()
+        held[by] = np.mean(['"yes"' in said for said in table["ill_set"][frame["ill"] == "yes"]])
+    assert held[None] < 0.5
+    assert held["class"] > 0.75
+    with pytest.raises(InputError, match="with a coverage"):
+        learn(tmp_path / "out", model="softmax", coverage_by="class")
+    with pytest.raises(InputError, match="among"):
+        learn(tmp_path / "out", model="softmax", coverage_by="ward", coverage=0.9)
 
 
 @pytest.mark.parametrize("by", [None, "class"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -87,32 +87,42 @@ class PredictionSets(Shown):
         return np.asarray(np.clip(ends, *(self.ends or (-np.inf, np.inf))))
 
     def plain(self) -> dict[str, Any]:
-        """The rule as values of JSON, of one limit."""
-        if self.by:
-            raise InputError("expected one limit for all rows in a file, found one for each class or group")
-        return {"alpha": self.alpha, "confidence": self.confidence, "limit": _finite(self.limits[ALL])} | {
+        """The rule as values of JSON: of one limit, or of one for each class in declared order."""
+        if self.by == BY_GROUP:
+            raise InputError("expected one limit for all rows or for each class in a file, found one for each group")
+        limits = [_finite(self.limits[key]) for key in self._keys]
+        reasons = [self.reasons.get(key, "") for key in self._keys]
+        return {"alpha": self.alpha, "confidence": self.confidence, "limit": limits if self.by else limits[0]} | {
             "rows": self.rows,
             "size": _finite(self.size),
-            "reason": self.reasons.get(ALL, ""),
+            "reason": reasons if self.by else reasons[0],
         }
 
     @classmethod
     def from_plain(cls, plain: Any, classes: tuple[object, ...] | None, ends: tuple[float, float] | None) -> Self:
         """The rule of ``plain``."""
         alpha, confidence, rows = float(plain["alpha"]), float(plain["confidence"]), int(plain["rows"])
-        limit = math.inf if plain["limit"] is None else float(plain["limit"])
         size = math.nan if plain["size"] is None else float(plain["size"])
-        reason = str(plain["reason"])
+        by_class = isinstance(plain["limit"], list)
+        found = (plain[name] if by_class else [plain[name]] for name in ("limit", "reason"))
+        limits, reasons = [math.inf if each is None else float(each) for each in next(found)], [*map(str, next(found))]
+        rule = cls(alpha, confidence, classes, ends, BY_CLASS if by_class else "", {}, rows, size)
         if not (
             0.0 < alpha < 1.0
             and 0.5 < confidence < 1.0
             and rows > 0
-            and limit >= 0.0
-            and len(reason) < _MOST_CHARACTERS
+            and len(limits) == len(reasons) == len(rule._keys)
+            and min(limits) >= 0.0
+            and max(map(len, reasons)) < _MOST_CHARACTERS
         ):
             raise ValueError("no rule of prediction sets")
-        reasons: dict[object, str] = {ALL: reason} if reason else {}
-        return cls(alpha, confidence, classes, ends, "", {ALL: limit}, rows, size, reasons)
+        told = {key: reason for key, reason in zip(rule._keys, reasons, strict=True) if reason}
+        return replace(rule, limits=dict(zip(rule._keys, limits, strict=True)), reasons=told)
+
+    @property
+    def _keys(self) -> tuple[object, ...]:
+        """The keys of the limits of a rule in a file."""
+        return (self.classes or ()) if self.by == BY_CLASS else (ALL,)
 
     def _of_rows(self, rows: int, groups: object) -> Float[np.ndarray, "n"]:
         """The limit of each row."""

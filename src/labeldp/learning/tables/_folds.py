@@ -14,6 +14,7 @@ from labeldp.errors import InputError
 from labeldp.learning.choice import folds_of, some_rows
 from labeldp.learning.metrics import ROWS, Units, may_share_units
 from labeldp.learning.sklearn import ClusterLeaves
+from labeldp.privacy import Interval
 from labeldp.release import Release, unit_numbers
 from labeldp.release.folder import Certificate, group_column
 
@@ -61,7 +62,7 @@ def units_of(table: pa.Table, release: Release, points: Callable[[], Any]) -> tu
 
 
 def rows_apart(
-    release: Release, units: Units, told: bool, coverage: float | None
+    release: Release, units: Units, told: bool, coverage: float | None, by: str | None
 ) -> tuple[Int[np.ndarray, "m"], Int[np.ndarray, "c"]]:
     """The rows to learn from, and a fifth of the rows, in whole units, to calibrate sets on; none without a coverage.
 
@@ -70,13 +71,18 @@ def rows_apart(
         units: Their privacy units.
         told: Whether a column tells them.
         coverage: The share of rows whose sets shall hold the true label; None for no sets.
+        by: ``"class"`` for that share of the rows of each class.
 
     Raises:
-        InputError: The coverage is none, no column tells units apart, or features of rows were resampled.
+        InputError: The coverage is none, or by class without classes, no column tells units apart, or features of rows
+            were resampled.
     """
+    if by is not None and (coverage is None or isinstance(release.space, Interval)):
+        raise InputError("expected a coverage by class with a coverage of classes, found one without; leave it out")
     if coverage is None:
         return np.arange(len(release)), np.arange(0)
     _checks.share(coverage, "a coverage", "()", "; use for instance 0.9")
+    _checks.among(by, "a coverage by", (None, "class"))
     certificate = release.certificate
     if certificate is not None and certificate.features is not None:
         raise InputError("expected the features of the rows themselves for a coverage, found resampled or no features")

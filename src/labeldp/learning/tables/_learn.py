@@ -100,6 +100,7 @@ class ModelChoice:
         training: For a network: arguments of ``TorchClassifier`` that replace the defaults.
         rows: The most rows to learn from, as in ``learn``; None for all.
         coverage: The coverage of prediction sets, as in ``learn``; None for no sets.
+        coverage_by: ``"class"`` for that coverage in each class.
     """
 
     model: str
@@ -111,6 +112,7 @@ class ModelChoice:
     training: Mapping[str, Any] = field(default_factory=dict)
     rows: int | None = None
     coverage: float | None = None
+    coverage_by: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,6 +187,7 @@ def learn(
     minutes: float | None = None,
     rows: int | None = None,
     coverage: float | None = None,
+    coverage_by: str | None = None,
     memory: int | None = None,
     executor: Engine | Executor | None = None,
     progress: Progress | None = None,
@@ -211,6 +214,8 @@ def learn(
             whole privacy units if their column was kept, and the same ones at every call for one release.
         coverage: Share of rows whose prediction sets shall hold the true label, such as 0.9. A fifth of the rows, in
             whole privacy units, is then kept to calibrate sets on, and the model is fitted on the others alone.
+        coverage_by: ``"class"`` for that coverage among the rows of each true class, so also of a rare one; by default
+            it is that of all rows together.
         memory: Bytes of memory for rows, by default half of what is free. Of a large release, models are fitted by sums
             over all rows, and others from a sample that fits; ``Learned.way`` says how.
         executor: Workers for the parts of a large release, as for ``release_table``; the model is the same.
@@ -268,7 +273,7 @@ def learn(
         return scaling_transformer(columns).fit_transform(frame)
 
     units, told = units_of(table, release, points)
-    fit, apart = rows_apart(release, units, told, coverage)
+    fit, apart = rows_apart(release, units, told, coverage, coverage_by)
     every = Rows(kind, release, columns, frame, units, report)
     data = _Source(every if coverage is None else every.take(fit), certificate, left_out)
     report("load", len(release), len(release))
@@ -278,7 +283,7 @@ def learn(
         learned = _learn_family(data, chosen, method, generator)
     if coverage is not None:
         predicted = _predictions(learned.model, table.take(apart))
-        sets = calibrated_sets(release[apart], predicted, 1.0 - coverage, units=units.take(apart))
+        sets = calibrated_sets(release[apart], predicted, 1.0 - coverage, by=coverage_by, units=units.take(apart))
         learned = dataclasses.replace(learned, model=dataclasses.replace(learned.model, sets=sets))
     return dataclasses.replace(
         learned,

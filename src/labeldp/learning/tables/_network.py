@@ -180,7 +180,8 @@ def learn_network(directory: str | Path, choice: ModelChoice, progress: Progress
         some = chosen_rows(certificate, units_in(table, unit), choice.rows)
         enough_rows(release[some])
     every, told = units_of(table, release, lambda: inputs.reshape(len(inputs), -1))
-    kept, apart = (some[part] for part in rows_apart(release[some], every.take(some), told, choice.coverage))
+    limits = choice.coverage, choice.coverage_by
+    kept, apart = (some[part] for part in rows_apart(release[some], every.take(some), told, *limits))
     fit, held = (kept[part] for part in folds_of(every.take(kept), _TENTH)[0])
 
     def trained(rows: np.ndarray) -> Any:
@@ -203,7 +204,9 @@ def learn_network(directory: str | Path, choice: ModelChoice, progress: Progress
         chances = ClassProbabilities.of(learner, inputs[apart]).in_order(release.space.points)
         chances = chances if calibrator is None else calibrator(chances[None])
         named = ClassProbabilities(chances, release.space.points)
-        sets = calibrated_sets(release[apart], named, 1.0 - choice.coverage, units=every.take(apart))
+        sets = calibrated_sets(
+            release[apart], named, 1.0 - choice.coverage, by=choice.coverage_by, units=every.take(apart)
+        )
         model = replace(model, sets=sets)
     return Learned(
         model,
