@@ -14,12 +14,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Literal
 
 import numpy as np
 from scipy.optimize import brentq, minimize
-from scipy.special import softmax
 
 from labeldp._shapes import Float
 from labeldp.learning.losses import AnyLoss, RowLoss, TargetLoss, row_loss
@@ -34,6 +33,8 @@ _ROUGH_GRADIENT, _PRECISION = 1e-2, 1e-2
 #: Curvature of a direction of unit mean square below which the likelihood has no maximum there, or one at infinity:
 #: where the gradient is small enough for a fit to end, its curvature is as small. A standard error would be above 10.
 _FLAT, _LEAST = 1e-2, 1e-8
+#: Most entries of the rows among which different ones are looked for.
+_MOST_KEYS = 1 << 26
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,30 +44,63 @@ class _Rows:
     Attributes:
         inputs: Their regressors.
         counts: How often each is there.
-        loss: The loss of their logits.
+        values: The likelihoods of each row's label given each class; or targets.
+        is_linear: True for targets.
     """
 
     inputs: Float[np.ndarray, "n p"]
     counts: Float[np.ndarray, "n"]
-    loss: AnyLoss
+    values: Float[np.ndarray, "n k"]
+    is_linear: bool
 
-    @property
-    def is_linear(self) -> bool:
-        """True if the loss is linear in targets, so that rows with other labels and one mean target say as much."""
-        return isinstance(self.loss, TargetLoss) or (isinstance(self.loss, RowLoss) and not self.loss.likelihood)
+    @classmethod
+    def of(cls, inputs: Float[np.ndarray, "n p"], loss: AnyLoss, classes: int) -> _Rows:
+        """All rows of a loss."""
+        linear = isinstance(loss, TargetLoss) or (isinstance(loss, RowLoss) and not loss.likelihood)
+        return cls(inputs, np.ones(len(inputs)), loss.dense(classes), linear)
 
-    def merged(self, keys: Float[np.ndarray, "n p"], classes: int) -> _Rows:
-        """The different rows among these, by the given regressors; these themselves if few are alike."""
-        values = self.loss.dense(classes)
-        keys = keys if self.is_linear else np.hstack([keys, values])
-        _, firsts, place, counts = np.unique(keys, axis=0, return_index=True, return_inverse=True, return_counts=True)
+    def merged(self, keys: Float[np.ndarray, "n p"]) -> _Rows:
+        """The different rows among these, by the given regressors; these themselves if few are alike.
+
+        Rows with other labels and one mean target say as much, where the loss is linear in targets.
+        """
+        keys = keys if self.is_linear else np.hstack([keys, self.values])
+        if keys.size > _MOST_KEYS:
+            return self
+        _, firsts, place, times = np.unique(keys, axis=0, return_index=True, return_inverse=True, return_counts=True)
         if 2 * len(firsts) > len(keys):
             return self
-        if not self.is_linear:
-            return _Rows(self.inputs[firsts], counts.astype(np.float64), self.loss.take(firsts))
-        totals = np.zeros((len(firsts), classes))
-        np.add.at(totals, place.ravel(), values)
-        return _Rows(self.inputs[firsts], counts.astype(np.float64), TargetLoss(totals / counts[:, None]))
+        counts, totals = times.astype(np.float64), np.zeros((len(firsts), self.values.shape[1]))
+        np.add.at(totals, place.ravel(), self.values)
+        return _Rows(self.inputs[firsts], counts, totals / counts[:, None], self.is_linear)
+
+    def evaluated(self, logits: Float[np.ndarray, "n k"]) -> _Evaluated:
+        """The loss of rows with these logits."""
+        logits = logits - np.maximum.reduce([*logits.T])[:, None]
+        chance, ones = np.exp(logits), np.ones(logits.shape[1])
+        total = chance @ ones
+        chance /= total[:, None]
+        posterior = self.values
+        if self.is_linear:
+            mass = posterior @ ones
+            losses, slopes = mass * np.log(total) - (posterior * logits) @ ones, mass[:, None] * chance - posterior
+            posterior = np.zeros_like(chance)
+        else:
+            joint = posterior * chance
+            likelihood = joint @ ones
+            posterior = joint / likelihood[:, None]
+            losses, slopes = -np.log(likelihood), chance - posterior
+        return _Evaluated(float(self.counts @ losses), chance, posterior, slopes)
+
+
+@dataclass(frozen=True, eq=False)
+class _Evaluated:
+    """The loss of rows, and for each the modelled probabilities, the posterior and the gradient of one in logits."""
+
+    loss: float
+    chance: Float[np.ndarray, "n k"]
+    posterior: Float[np.ndarray, "n k"]
+    slopes: Float[np.ndarray, "n k"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,45 +139,48 @@ class Likelihood:
     @cached_property
     def _rows(self) -> _Rows:
         """All rows."""
-        return _Rows(self._root[0], np.ones(len(self.matrix)), row_loss(self.release, self.method))
+        return _Rows.of(self._root[0], row_loss(self.release, self.method), self.release.space.size)
 
     @cached_property
     def _kinds(self) -> _Rows:
         """The different rows, with their numbers: their sums are those of all rows, at a part of the work."""
-        return self._rows.merged(self.matrix, self.release.space.size)
+        return self._rows.merged(self.matrix)
 
-    def _at(self, rows: _Rows, at: Float[np.ndarray, "q"]) -> tuple[float, np.ndarray, np.ndarray]:
-        """The loss of rows, and for each the modelled probabilities and the gradient in logits."""
+    def _at(self, rows: _Rows, at: Float[np.ndarray, "q"]) -> _Evaluated:
+        """The loss of rows, and what it follows from."""
         logits = np.zeros((len(rows.inputs), self.release.space.size))
         logits[:, self.classes] = rows.inputs @ at.reshape(len(self.classes), -1).T
-        chance = softmax(logits, axis=1)
-        return rows.loss(logits, rows.counts), chance, logits
+        return rows.evaluated(logits)
+
+    @cached_property
+    def _last(self) -> Callable[[bytes], _Evaluated]:
+        """The loss of the different rows at a point: the last one is kept, as derivatives at it are asked for next."""
+        return lru_cache(maxsize=1)(lambda point: self._at(self._kinds, np.frombuffer(point)))
 
     def scores(self, at: Float[np.ndarray, "q"]) -> Float[np.ndarray, "n q"]:
         """The gradient of each row's loss."""
-        slopes = self._at(self._rows, at)[2][:, self.classes]
+        slopes = self._at(self._rows, at).slopes[:, self.classes]
         return np.asarray((slopes[:, :, None] * self._root[0][:, None, :]).reshape(len(slopes), -1))
 
     def value(self, at: Float[np.ndarray, "q"]) -> tuple[float, Float[np.ndarray, "q"]]:
         """The loss and its gradient."""
-        loss, _, slopes = self._at(self._kinds, at)
-        return loss, (slopes[:, self.classes].T @ self._kinds.inputs).ravel()
+        rows, found = self._kinds, self._last(at.tobytes())
+        return found.loss, ((found.slopes[:, self.classes] * rows.counts[:, None]).T @ rows.inputs).ravel()
 
     def information(self, at: Float[np.ndarray, "q"]) -> Float[np.ndarray, "q q"]:
         """The second derivatives of the loss."""
-        rows = self._kinds
-        _, chance, slopes = self._at(rows, at)
+        rows, found = self._kinds, self._last(at.tobytes())
+        chance, posterior = found.chance, found.posterior
         inputs, codes, width = rows.inputs, self.classes, self.matrix.shape[1]
-        posterior = np.zeros_like(chance) if rows.is_linear else chance - slopes / rows.counts[:, None]
-        found = np.empty((len(codes) * width, len(codes) * width))
+        blocks = np.empty((len(codes) * width, len(codes) * width))
         for i, one in enumerate(codes):
             for j, two in enumerate(codes[: i + 1]):
                 weight = posterior[:, one] * posterior[:, two] - chance[:, one] * chance[:, two]
                 weight += (chance[:, one] - posterior[:, one]) * (i == j)
                 block = (inputs * (weight * rows.counts)[:, None]).T @ inputs
-                found[i * width : (i + 1) * width, j * width : (j + 1) * width] = block
-                found[j * width : (j + 1) * width, i * width : (i + 1) * width] = block
-        return found
+                blocks[i * width : (i + 1) * width, j * width : (j + 1) * width] = block
+                blocks[j * width : (j + 1) * width, i * width : (i + 1) * width] = block
+        return blocks
 
     @property
     def size(self) -> int:

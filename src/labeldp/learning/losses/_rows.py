@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import issparse, vstack
 
 from labeldp import _checks
-from labeldp._shapes import Float, Int, UInt8
+from labeldp._shapes import Float, UInt8
 from labeldp._threads import blocks, over_chunks
 from labeldp.errors import InputError
 from labeldp.learning.features import row_count
@@ -73,7 +73,7 @@ class RowLoss:
             return values
         return np.where(unpack(self.support, classes), values, self.outside[:, None])
 
-    def take(self, rows: slice | Int[np.ndarray, "m"]) -> RowLoss:
+    def take(self, rows: slice) -> RowLoss:
         """The loss of selected rows."""
         return RowLoss(
             self.mask[rows],
@@ -95,7 +95,7 @@ class _ByClass:
         """The values, which are dense already."""
         return self.values
 
-    def take(self, rows: slice | Int[np.ndarray, "m"]) -> Self:
+    def take(self, rows: slice) -> Self:
         """The loss of selected rows."""
         return dataclasses.replace(self, values=self.values[rows])
 
