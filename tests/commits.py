@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-BACK = 20
+BACK = 5
 
 
 @cache

@@ -528,7 +528,7 @@ def test_an_experiment_on_small_data(tmp_path, name):
     typed = smoke.typed.replace("DATA", str(tmp_path / "data")).replace("CACHE", str(tmp_path / "cache"))
     draws = None if name in ("units", "loss_profile") else 1
     assert smoke.prints in run(f"{script}.py", results, *shlex.split(typed), draws=draws)
-    rows = pd.read_csv(results / f"{script}.csv", keep_default_na=False, na_values=[""])
+    rows = pd.read_csv(results / f"{script}.csv", keep_default_na=False, na_values=["", "nan"])
     assert rows[["recipe", "labeldp"]].notna().all(axis=None)
     for condition in smoke.never:
         assert rows.query(condition, engine="python").empty, condition

@@ -2,7 +2,7 @@
 
 A mutant is touched where a file that it edits, or a file of its tests, differs from the base, or where its own entry
 in the tables does. The base is the environment variable LABELDP_BASE; else the place where the branch left
-origin/main; else, on main itself or without a remote, the commit 20 first parents back. Changes that are not
+origin/main; else, on main itself or without a remote, the commit five first parents back. Changes that are not
 committed count. The tenth follows from the commit, so that a commit always gets the same. Where a change touches more
 than ``MOST``, as a renaming everywhere does, the commit draws ``MOST`` of them: ``scripts/test --all`` says the rest.
 """
