@@ -276,14 +276,15 @@ def test_labels_that_peers_exchanged_judge_no_model():
         learning.learn(GOLDEN / "command/peer", model="convex")
 
 
-@pytest.mark.parametrize(("share", "detail"), [(0.02, False), (0.4, True)])
-def test_calibration_is_shown_where_a_class_is_rare(share, detail):
-    """By decile, on the screen where one class has nearly all rows, and else with details; on the page always."""
+@pytest.mark.parametrize(("share", "sharp", "detail"), [(0.02, 1, False), (0.4, 1, True), (0.4, 3, False)])
+def test_calibration_is_shown_where_it_says_most(share, sharp, detail):
+    """By decile: on the screen where one class has nearly all rows or probabilities do not hold, on the page always."""
     random = np.random.default_rng(0)
     chances = share * 2 * random.random(20_000)
     labels = np.array(SPACE.points)[(random.random(20_000) < chances).astype(int)]
     release = dp.Curator(labels, SPACE).randomize(dp.RandomizedResponse(SPACE, 4.0))
-    found = Evaluated.of(class_scores(release, np.stack([1 - chances, chances], axis=1)), "released labels", SPACE)
+    stated = np.stack([1 - chances, chances], axis=1) ** sharp
+    found = Evaluated.of(class_scores(release, stated / stated.sum(axis=1)[:, None]), "released labels", SPACE)
     part = described(found)
     (section,) = (each for each in part.sections if each.title.startswith("Calibration"))
     assert section.detail == detail
@@ -291,7 +292,7 @@ def test_calibration_is_shown_where_a_class_is_rare(share, detail):
     assert len(grid.rows) == 10
     for stated, right, between, rows in grid.rows:
         low, high = (float(end.rstrip("%")) for end in between.split(" to "))
-        assert low - 3 <= float(stated.rstrip("%")) <= high + 3
+        assert sharp > 1 or low - 3 <= float(stated.rstrip("%")) <= high + 3
         assert (right[-1], rows) == ("%", "2,000")
     assert grid.caption in html_of(Page((part,)))
 

@@ -46,6 +46,8 @@ _BY_PREDICTION = (
     "Rows are grouped by what is predicted for them. Where their mean label is the mean prediction, predictions are "
     "right on average, though single ones may be far off."
 )
+#: Probability of fewer intervals by chance beyond which those that miss are too many.
+_SURE = 0.999
 #: Points of the chart of calibration, and classes of a table of true and predicted ones.
 _MOST_BINS, _MOST_CLASSES = 20, 20
 _PERCENT = ((0.0, "0 %"), (0.5, "50 %"), (1.0, "100 %"))
@@ -154,19 +156,23 @@ def _points(part: float) -> str:
 def score_sections(scores: Scores, classes: Sequence[object], judged_by: str, *, public: bool) -> Iterator[Section]:
     """Scores on released or public labels, each with its 95 % interval; calibration; and predicted and true classes.
 
-    Where one class has nearly all rows, calibration says more than accuracy does, and is no detail.
+    Where one class has nearly all rows, calibration says more than accuracy does, and is no detail; nor is it where
+    predictions do not hold.
     """
     if isinstance(scores, NumberScores):
         yield Section("Scores", tuple(_number_scores(scores, judged_by)))
         if scores.calibration is not None:
-            blocks = tuple(_number_calibration(scores.calibration))
-            yield Section("Calibration: do its predictions hold on average?", blocks, detail=True)
+            curve = scores.calibration
+            wrong = _misses(_bins(curve.predicted, curve.mean, curve.rows))
+            blocks = tuple(_number_calibration(curve))
+            yield Section("Calibration: do its predictions hold on average?", blocks, detail=not wrong)
         return
     yield Section("Scores", tuple(_class_scores(scores, classes, judged_by, public=public)))
     if scores.calibration is not None:
-        rare = isinstance(scores.majority, Estimate) and scores.majority.value > _RARE
-        blocks = tuple(_calibration(scores.calibration))
-        yield Section("Calibration: do its probabilities hold?", blocks, detail=not rare)
+        curve, rare = scores.calibration, isinstance(scores.majority, Estimate) and scores.majority.value > _RARE
+        wrong = _misses(_bins(curve.predicted, curve.frequency, curve.rows))
+        blocks = tuple(_calibration(curve))
+        yield Section("Calibration: do its probabilities hold?", blocks, detail=not (rare or wrong))
     if scores.confusion is not None:
         yield Section("Predicted and true classes", tuple(_confusion(scores, classes)), detail=True)
 
@@ -381,6 +387,13 @@ def _bins(predicted: Any, found: Any, counts: Any) -> list[tuple[float, ...]]:
     return [
         row for row in islice((tuple(map(float, each)) for each in rows), _MOST_BINS) if not any(map(math.isnan, row))
     ]
+
+
+def _misses(bins: Sequence[tuple[float, ...]]) -> bool:
+    """True if more intervals of 95 % miss what was predicted than chance leaves in one case of a thousand."""
+    missed, of = sum(not low <= each <= high for each, low, _, high, *_ in bins), len(bins)
+    fewer = (math.comb(of, count) * 0.05**count * 0.95 ** (of - count) for count in range(missed))
+    return sum(fewer) > _SURE
 
 
 def _caption(told: Sequence[tuple[float, ...]], stated: str, dotted: str) -> str:

@@ -20,6 +20,7 @@ from labeldp import Classes, Curator, Interval, RandomizedResponse
 from labeldp.errors import InputError, RowsError
 from labeldp.learning.choice import Fitted, Gains, Path, some_rows, varies
 from labeldp.learning.features import UnitScaler
+from labeldp.learning.heads import share_logits
 from labeldp.learning.losses import gain
 from labeldp.learning.metrics import Units
 from labeldp.learning.sklearn import CLASSES, AutoClassifier, BoostingClassifier
@@ -388,15 +389,29 @@ def test_slopes_are_those_of_a_search():
 
 
 def test_classes_are_as_common_as_all_rows_say():
-    """Where some rows were held out, shifts differ by shares of all rows over those of these; all else is theirs."""
+    """Where some rows were held out, their mean prediction is the class shares of all rows; weights are their own."""
     release, predictions = mixture_problem()
     half, units = np.arange(200), Units.of(None, 400)
     own, every = mixed(release[half], predictions[:, half]), mixed(release, predictions)
     fitted = [Fitted(None, each, True) for each in predictions[:, half]]
     found = held_out_classes(release, fitted, half, (), units).best()
-    np.testing.assert_allclose(found.shifts - own.shifts, np.log(every.constant / own.constant), atol=1e-9)
+    np.testing.assert_allclose(found(predictions[:, half]).mean(axis=0), every.constant, atol=1e-6)
     assert np.abs(found.shifts - own.shifts).max() > 0.01
     np.testing.assert_array_equal(found.weights, own.weights)
+
+
+def test_classes_are_as_common_as_rows_are_though_some_say_more():
+    """Where people with one row differ from those with twenty, mean predictions are right over all rows."""
+    random = np.random.default_rng(5)
+    people = np.repeat(np.arange(4400), np.repeat([1, 20], [4000, 400]))
+    codes = (random.random(len(people)) < np.where(people < 4000, 0.2, 0.7)).astype(int)
+    release = Curator(codes, Classes([0, 1]), units=people).randomize(RandomizedResponse(Classes([0, 1]), 6.0))
+    predictions = np.repeat([[[0.6, 0.4]], [[0.4, 0.6]]], len(people) // 2, axis=1).reshape(1, -1, 2)
+    fitted, every, units = [Fitted(None, predictions[0], True)], np.arange(len(people)), Units.of(people, release)
+    for doubt in (False, True):
+        found = held_out_classes(release, fitted, every, (), units, doubt=doubt).best()
+        assert found(predictions)[:, 1].mean() == pytest.approx(codes.mean(), abs=0.16)
+    assert expit(np.diff(share_logits(release)))[0] < codes.mean() - 0.2
 
 
 def test_a_model_that_tells_no_rows_apart_changes_nothing():

@@ -4,9 +4,12 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
 from labeldp import Classes, Curator, PriorResponse, RandomizedResponse, Release, SubsetResponse
 from labeldp.learning import metrics
+from labeldp.learning.heads import share_logits, shares_of_rows
+from labeldp.learning.metrics import Units
 from labeldp.learning.tables import rows_to_show
 from labeldp.learning.tables._scores import FACTOR, _shares_of_others, class_scores, in_folds
 from labeldp.privacy.channels import ResponseChannel
@@ -60,9 +63,24 @@ def test_a_constant_is_chosen_on_other_rows(world):
     codes = release.codes.copy()
     codes[folds == 0] = 1 - codes[folds == 0]
     other = Release(codes, release.channel, SPACE, release.certificate)
-    found, changed = _shares_of_others(release, folds), _shares_of_others(other, folds)
+    units = Units.of(None, ROWS)
+    found, changed = (_shares_of_others(each, folds, units) for each in (release, other))
     np.testing.assert_array_equal(found[folds == 0], changed[folds == 0])
     assert np.abs(found - changed)[folds != 0].min() > 0.01
+
+
+def test_shares_of_rows_are_those_of_all_rows_alike():
+    """They are near true ones where rows of small units say more, and the likeliest ones where all say the same."""
+    random = np.random.default_rng(2)
+    people = np.repeat(np.arange(4400), np.repeat([1, 20], [4000, 400]))
+    for likely, near in (([0.2, 0.7], 0.15), ([0.5, 0.5], 0.1)):
+        codes = (random.random(len(people)) < np.repeat(likely, [4000, 8000])).astype(int)
+        release = Curator(codes, Classes([0, 1]), units=people).randomize(RandomizedResponse(Classes([0, 1]), 6.0))
+        found = shares_of_rows(release, Units.of(people, release))[1]
+        assert found == pytest.approx(codes.mean(), abs=near)
+    alone = Curator(codes, Classes([0, 1])).randomize(RandomizedResponse(Classes([0, 1]), 6.0))
+    likeliest = expit(np.diff(share_logits(alone)))[0]
+    assert shares_of_rows(alone, Units.of(people, len(people)))[1] == pytest.approx(likeliest, abs=1e-12)
 
 
 def test_the_mean_of_numeric_classes_is_scored():

@@ -14,7 +14,7 @@ from labeldp._arrays import freeze_arrays
 from labeldp._documented import documented_in
 from labeldp._shapes import Bool, Float, Int
 from labeldp.learning.choice import NO_HELP, SHARES, Fitted, Parts, is_clearly_better, predict_others
-from labeldp.learning.heads import share_logits, softmax
+from labeldp.learning.heads import share_logits, shares_of_rows, softmax
 from labeldp.learning.losses import decoded_numbers, effective_share, ends_of, expected_mean, gain, row_loss, shifts_to
 from labeldp.learning.metrics import Units
 from labeldp.learning.sklearn._regressor import precisions, shrinkage, shrinkage_setting
@@ -185,15 +185,15 @@ class HeldOut:
 
     def take(self, rows: np.ndarray) -> Self:
         """The problem of some of the rows; of classes with the shares of these rows alone."""
-        labels = self.labels[rows]
-        own = self.start if self.constants is not None else replace(self.start, constant=_shares(labels))
+        labels, units = self.labels[rows], self.units.take(rows)
+        own = self.start if self.constants is not None else replace(self.start, constant=shares_of_rows(labels, units))
         return replace(
             self,
             start=own,
             labels=labels,
             predictions=self.predictions[:, rows],
             weights=self.weights[rows],
-            units=self.units.take(rows),
+            units=units,
             constants=None if self.constants is None else self.constants[rows],
         )
 
@@ -242,7 +242,7 @@ def held_out_classes(
     """
     weights = np.ones(len(release)) if sample_weight is None else sample_weight
     solve = _likeliest_or_shares if doubt else _likeliest
-    start = Mixture(_shares(release), np.empty(0))  # of all rows, which tell it better than those held out
+    start = Mixture(shares_of_rows(release, units), np.empty(0))  # of all rows, which tell it better than those held out
     return _held_out(release[rows], fitted, weights[rows], units.take(rows), start, solve)
 
 
@@ -288,7 +288,7 @@ def _likeliest(problem: HeldOut) -> Mixture:
     Released labels decide in three steps: the slope of each model, the weights, and the slope and the shifts of the
     mean. The logarithm of a slope has a Cauchy prior around 0, weights have a Dirichlet prior around even ones, and
     shifts a normal prior around those under which classes are as common as they are, or less of these where fewer
-    effective rows tell it. Where some rows were held out, classes then are as common as all rows say. The likelihood is
+    effective rows tell it. At last classes become as common as all rows say (``_to_all``). The likelihood is
     that of the released labels under the channel, so this is exact for every channel. A model that predicts the same
     for every row has no weight: it tells nothing of rows, and in the mean would move others' predictions towards the
     most common class.
@@ -313,9 +313,7 @@ def _likeliest(problem: HeldOut) -> Mixture:
     effective = effective_share(release) * float(rows.sum())
     usual = shifts_to(found.constant, np.log(np.maximum(mean, _LEAST)), rows) * effective / (effective + _OWN_ROWS)
     slope, shifts = _likeliest_line(release, mean, found, rows, _SHIFT_VARIANCE, usual)
-    of_all, of_held_out = (np.maximum(each.constant, _LEAST) for each in (problem.start, found))
-    shifts = shifts + np.log(of_all / of_held_out)  # zero where all rows were held out
-    return replace(found, weights=weights, slopes=slopes, slope=slope, shifts=shifts)
+    return _to_all(problem, replace(found, weights=weights, slopes=slopes, slope=slope, shifts=shifts))
 
 
 def _likeliest_or_shares(problem: HeldOut) -> Mixture:
@@ -329,7 +327,19 @@ def _likeliest_or_shares(problem: HeldOut) -> Mixture:
     slope, shifts = _likeliest_line(problem.labels, problem.predictions[0], shares, problem.weights, _WIDE_VARIANCE)
     mixture = replace(shares, weights=np.ones(1), slope=slope, shifts=shifts)
     own, constant = (gain(problem.labels, each(problem.predictions)) for each in (mixture, shares))
-    return (mixture if is_clearly_better(own, constant, problem.units) else shares).of_one()
+    return _to_all(problem, mixture if is_clearly_better(own, constant, problem.units) else shares).of_one()
+
+
+def _to_all(problem: HeldOut, found: Mixture) -> Mixture:
+    """A mixture with classes as common as all rows say: it was fitted where labels say most, or to some rows alone."""
+    shares = problem.start.constant
+    if np.array_equal(found.constant, shares):
+        return found
+    if found.is_constant:
+        return replace(found, constant=shares)
+    logits = np.log(np.maximum(found(problem.predictions), _LEAST))
+    more = shifts_to(np.maximum(shares, _LEAST), logits, problem.weights)
+    return replace(found, shifts=more if found.shifts is None else found.shifts + more)
 
 
 def _even(classes: int) -> Float[np.ndarray, "k"]:

@@ -34,7 +34,7 @@ from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning import metrics
 from labeldp.learning.choice import predict_others
-from labeldp.learning.heads import share_logits, softmax
+from labeldp.learning.heads import shares_of_rows
 from labeldp.learning.losses import class_numbers, decoded_numbers, require_identified, require_numeric_labels
 from labeldp.learning.metrics import Bounds, Calibration, Estimate, Estimates, NumberCalibration, Units
 from labeldp.privacy import ClassProbabilities, declared_columns
@@ -145,7 +145,7 @@ def class_scores(
     sample, classes = Units.of(units, release), release.space.size
     named, codes = ClassProbabilities(probabilities, release.space.points), np.argmax(probabilities, axis=1)
     likelihood = metrics.log_likelihood(release, named, units=sample)
-    shares = _shares_of_others(release, metrics.folds_to_choose_on(release, folds, sample))
+    shares = _shares_of_others(release, metrics.folds_to_choose_on(release, folds, sample), sample)
     values = _row_scores(release, probabilities, shares)
     parts: dict[str, Any] = {
         name: _one_row_more(
@@ -343,9 +343,9 @@ _OF_GRADES = metrics.of_true_class(
 )
 
 
-def _shares_of_others(release: Release, folds: Int[np.ndarray, "n"]) -> Float[np.ndarray, "n k"]:
-    """The likeliest class shares of the rows of other folds; of all rows if there is one fold."""
-    return constants_of_others(folds, lambda others: softmax(share_logits(release[others])[None]))
+def _shares_of_others(release: Release, folds: Int[np.ndarray, "n"], units: Units) -> Float[np.ndarray, "n k"]:
+    """The class shares of the rows of other folds; of all rows if there is one fold."""
+    return constants_of_others(folds, lambda others: shares_of_rows(release[others], units.take(others))[None])
 
 
 def constants_of_others(
