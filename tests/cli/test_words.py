@@ -19,13 +19,14 @@ import pytest
 WORDS = Path(__file__).with_name("words")
 #: Transcripts whose numbers differ from machine to machine.
 NUMBERLESS = {"audit", "learn"}
-#: What differs from run to run, and what is shown in its place.
+#: What differs from run to run or, as the steps of a solver, from machine to machine, and what is shown in its place.
 VARYING = {
     r"\d{4}-\d\d-\d\dT[\d:.]+": "MOMENT",
     r"(?<=on )\d{4}-\d\d-\d\d": "DAY",
     r"([━─])\1+": r"\1",
     r"(?<=\S)  +(?=[│┃])": " ",
     r"(?<=  )no(?= shrinkage)": "0%",
+    r"(?<=minimax: one of )\d+(?= numbers)": "#",
 }
 NUMBER = r"(?<![\w.])[+-]?\d(?:[\d,]*\d)?(\.\d+)?(e[+-]?\d+)?"
 
