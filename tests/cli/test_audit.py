@@ -1,14 +1,19 @@
 """``labeldp audit``: 0 where nothing beyond the claim was found, 1 where it was, 2 where nothing could be audited."""
 
 import shlex
+import struct
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from labeldp import Classes, Curator, DoubleResponse, RandomizedResponse, Release
+from labeldp.audit import attacks
+from labeldp.errors import InputError
 from labeldp.learning.generators import fit_copula
 
 MECHANISMS = """
@@ -126,20 +131,56 @@ def test_each_row_goes_to_a_file_for_its_owner(run, tmp_path):
     assert 0.85 < (written["guess"] == labels).mean() < 0.91
 
 
-@pytest.mark.parametrize(("free", "code"), [(10**12, 0), (10**5, 2)])
-def test_rows_that_are_all_attacked_fit_in_memory(run, tmp_path, monkeypatch, free, code):
-    """Of many rows their bytes are said; more than are free are refused before anything is computed or written."""
-    monkeypatch.setattr("labeldp.cli._audit._MOST_ROWS", 500)
-    monkeypatch.setattr("labeldp.learning.tables.free_memory", lambda: free)
-    table = pd.DataFrame({"x": np.arange(600) % 7})
-    curator = Curator(np.where(table["x"] > 3, "no", "yes"), SPACE)
-    curator.randomize(RandomizedResponse(SPACE, 4.0)).save(tmp_path / "out", table, keep="all")
-    ran = run("audit", tmp_path / "out", "--private-rows", tmp_path / "private.csv")
-    assert ran.code == code, ran.err
-    assert "all 600 rows" in ran.err
-    assert "about 0.000312 GB" in ran.err
-    assert ("0.0001 GB are free" in ran.err) == (code == 2)
-    assert (tmp_path / "private.csv").exists() == (code == 0)
+def test_every_row_of_many_goes_to_the_file_part_by_part(run, tmp_path, monkeypatch):
+    """Each with its own label and its own columns, in parts that are even and shown as they are done."""
+    monkeypatch.setattr("labeldp.cli._audit._MOST_ROWS", 250)
+    monkeypatch.setattr("labeldp.cli._terminal._PAUSE", 0.0)
+    table = pd.DataFrame({"x": np.arange(700) % 7})
+    labels = np.where(table["x"] > 3, "no", "yes")
+    Curator(labels, SPACE, name="y").randomize(RandomizedResponse(SPACE, 12.0)).save(
+        tmp_path / "out", table, keep="all"
+    )
+    table.assign(y=labels).to_csv(tmp_path / "t.csv", index=False)
+    sizes, attack = [], attacks.attack_release
+
+    def attacked(release, *args, **options):
+        sizes.append((len(release), len(options["truth"])))
+        return attack(release, *args, **options)
+
+    monkeypatch.setattr("labeldp.audit.attacks.attack_release", attacked)
+    public, rows = ("--truth", tmp_path / "t.csv", "--label", "y", "--labels-are-public"), tmp_path / "private-rows.csv"
+    ran = run("audit", tmp_path / "out", *public, "--private-rows", rows)
+    assert ran.code == 0, ran.err
+    assert sizes == [(250, 250), (234, 234), (234, 234), (232, 232)]
+    assert "attacking all rows: 700 of 700" in ran.err
+    written = pd.read_csv(rows)
+    assert (written["row"] == np.arange(700)).all()
+    assert (written["guess"] == labels).mean() > 0.98
+
+
+def test_images_of_many_rows_are_those_of_the_rows_that_are_attacked(run, tmp_path, monkeypatch):
+    """One file of images has them in the order of all rows: those at other places would tell nothing."""
+    monkeypatch.setattr("labeldp.cli._audit._MOST_ROWS", 200)
+    labels, images = np.array(["no", "yes"])[np.random.default_rng(0).integers(2, size=600)], tmp_path / "idx"
+    pixels = np.where(labels == "yes", 250, 5).astype(np.uint8)
+    images.write_bytes(bytes([0, 0, 8, 3]) + struct.pack(">3I", 600, 2, 2) + np.repeat(pixels, 4).tobytes())
+    Curator(labels, SPACE, name="y").randomize(RandomizedResponse(SPACE, 2.0)).save(tmp_path / "out")
+
+    model, seen = types.SimpleNamespace(columns={}, certificate=None), []
+    monkeypatch.setattr("labeldp.cli._options.ImageOptions.open_model", lambda *_: model)
+    monkeypatch.setattr("labeldp.cli._audit._mixing", lambda *_: None)
+
+    def attacked(release, knowledge, **_):
+        seen.append((len(release), (knowledge.features[:, 0, 0, 0] > 100).tolist()))
+        raise InputError("this is enough")
+
+    monkeypatch.setattr("labeldp.audit.attacks.attack_release", attacked)
+    places = np.arange(3, 603, 3)[:199]
+    some = attacks.SomeRows(pa.table({}), Release.load(tmp_path / "out")[places], places)
+    monkeypatch.setattr("labeldp.audit.attacks.some_rows", lambda *_: some)
+    ran = run("audit", tmp_path / "out", "--model", tmp_path / "m.safetensors", "--images", images)
+    assert "this is enough" in ran.err
+    assert seen == [(199, (labels[places] == "yes").tolist())]
 
 
 def test_of_many_rows_some_stand_for_all(run, tmp_path, monkeypatch):

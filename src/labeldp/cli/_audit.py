@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-    from labeldp.audit.attacks import AttackReport, Exposure, LossProfile
+    from labeldp.audit.attacks import AttackReport, Exposure, LossProfile, SomeRows
     from labeldp.release import Release
 
 _UNUSABLE = 2
@@ -47,8 +47,8 @@ class AttackOptions:
     Args:
         against: Another release of the same rows, to check that its noise is independent.
         model (MODEL): Attack the labels of DIR with this model from 'labeldp learn'; of more than 1,048,576 rows some
-            are attacked, unless --private-rows or --images are given. A model of DIR itself is fitted anew on parts of
-            it, so that no row is attacked by a model that knows its released label.
+            are attacked. A model of DIR itself is fitted anew on parts of it, so that no row is attacked by a model
+            that knows its released label.
         images: The images of the rows, for a model of images.
         generator (FILE): For such a model that was learned with --generator: the generator's file.
         truth (TABLE): A table of public true labels of the rows of DIR, to score attacks.
@@ -70,11 +70,6 @@ class AttackOptions:
     private_rows: Path | None = None
     labels_are_public: bool = False
     file: FileOptions = field(default_factory=FileOptions)
-
-    @property
-    def of_every_row(self) -> bool:
-        """True if no rows can stand for the others."""
-        return self.private_rows is not None or self.images != ImageOptions()
 
 
 @dataclass(frozen=True)
@@ -193,19 +188,17 @@ def _audit_release(
     attacks_it = (attack.model, attack.truth, attack.private_rows) != (None, None, None)
     if attacks_it or profile != ProfileOptions():
         for_holder()
-    if attack.of_every_row:
-        _check_memory(directory)
-    model = None if attack.model is None else attack.images.open_model(attack.model)
-    generator = None if attack.generator is None else _load_generator(attack.generator)
+    attacker = _Attacker.of(directory, attack) if attacks_it else None
     attacked = bounded = exposed = None
     with progress() as bar:
         found = mechanisms.audit_folder(directory, attack.against or [], confidence=confidence, progress=bar)
         if found.holds:
             exposed = _exposure(directory, bar)
-    if found.holds and attacks_it:
-        attacked = _attack(directory, model, generator, attack)
-    if attacked is not None and attack.private_rows is not None:
-        _write_rows(attack.private_rows, attacked)
+    if found.holds and attacker is not None:
+        some = attacks.some_rows(directory, _MOST_ROWS)
+        attacked = attacker.on(some)
+        if attack.private_rows is not None:
+            _write_rows(attack.private_rows, [attacked] if some.places is None else attacker.on_every_part())
     law = None if found.certificate is None else found.certificate.features
     if found.holds and profile != ProfileOptions():
         bounded = _profile(directory, profile)
@@ -224,26 +217,6 @@ def _check_folder(directory: Path) -> None:
         raise InputError(f"the folder {directory} {what}{folder.or_beside(directory)}")
 
 
-def _check_memory(directory: Path) -> None:
-    """Refuse an attack on every row where the rows do not fit in memory; of many rows that do, say what they take."""
-    from labeldp.learning.tables import bytes_of_row, free_memory  # noqa: PLC0415 (commands load what they need)
-
-    try:
-        certificate = folder.read_certificate(directory)
-    except LabelDPError:
-        return  # which the audit says
-    if certificate.rows <= _MOST_ROWS:
-        return
-    needed, free = certificate.rows * bytes_of_row(certificate), free_memory()
-    if needed > free:
-        raise InputError(
-            f"--private-rows and --images hold all {certificate.rows:,} rows in memory, which takes about "
-            f"{needed / 1e9:,.3g} GB, and {free / 1e9:,.3g} GB are free; audit a release of fewer rows, or leave them "
-            "out to attack some rows"
-        )
-    complain(f"note: all {certificate.rows:,} rows are held in memory, which takes about {needed / 1e9:,.3g} GB")
-
-
 def _check_rows(path: Path, directory: Path) -> None:
     """Refuse a file of rows that could be shared by accident, or cannot be written."""
     if "private" not in path.name:
@@ -258,19 +231,103 @@ def _check_rows(path: Path, directory: Path) -> None:
     check_new_file(path)
 
 
-def _write_rows(path: Path, found: AttackReport) -> None:
+def _write_rows(path: Path, found: Iterable[AttackReport]) -> None:
     """Write the guess for each row, and how sure it is without and with the released label; for its owner alone."""
-    without, with_label = found.answers
     header = ["row", "guess", "sure without the released label", "sure with it"]
-    lines = zip(with_label.labels().tolist(), 1.0 - without.expected, 1.0 - with_label.expected, strict=True)
 
     def write(staged: Path) -> None:
+        first = 0
         with staged.open("w", encoding="utf-8", newline="") as file:
             table = csv.writer(file)
             table.writerow(header)
-            table.writerows([row, guess, f"{one:.6g}", f"{both:.6g}"] for row, (guess, one, both) in enumerate(lines))
+            for part in found:
+                without, with_label = part.answers
+                guesses = with_label.labels().tolist()
+                rows = range(first, first := first + len(guesses))
+                sure = ([f"{each:.6g}" for each in 1.0 - answer.expected] for answer in (without, with_label))
+                table.writerows(zip(rows, guesses, *sure, strict=True))
 
     write_new_file(path, write, private=True)
+
+
+@dataclass(frozen=True)
+class _Attacker:
+    """What attacks labels: a model of the columns, or public true labels of all rows.
+
+    Attributes:
+        directory: The folder of the release.
+        rows: Its number of rows.
+        options: The options of the attack.
+        model: The model, or None.
+        generator: The generator of resampled features, or None.
+        truth: The public true labels, or None.
+        images: The arguments that name the images.
+    """
+
+    directory: Path
+    rows: int
+    options: AttackOptions
+    model: Any
+    generator: Any
+    truth: Release | None
+    images: dict[str, Any]
+
+    @classmethod
+    def of(cls, directory: Path, options: AttackOptions) -> _Attacker:
+        """Read what the options name, once for all rows."""
+        certificate = folder.read_certificate(directory)
+        model = None if options.model is None else options.images.open_model(options.model)
+        generator = None if options.generator is None else _load_generator(options.generator)
+        images = {} if model is None else options.images.read()
+        if options.truth is None:
+            return cls(directory, certificate.rows, options, model, generator, None, images)
+        table = options.file.of(options.truth)
+        truth = releases.public_table(table, str(options.label), certificate.space, {})[1]
+        if len(truth) != certificate.rows:
+            raise InputError(
+                f"expected the {certificate.rows:,} rows of {directory} in {options.truth}, found {len(truth):,}; "
+                "pass these"
+            )
+        return cls(directory, certificate.rows, options, model, generator, truth, images)
+
+    def on(self, some: SomeRows) -> AttackReport:
+        """The gain of attacks on the labels of some rows, which are said to stand for all."""
+        if some.places is not None:
+            what = f"{len(some.release):,} rows, which were chosen by chance"
+            complain(f"note: {what}, are attacked and stand for all {self.rows:,}")
+        with printed_warnings(features.UnseenValueWarning):
+            return self._on(some.table, some.release, some.places)
+
+    def on_every_part(self) -> Iterator[AttackReport]:
+        """The same of all rows in even parts, each by itself: a model of this release is fitted anew on each."""
+        first, parts = 0, math.ceil(self.rows / _MOST_ROWS)
+        with progress() as bar:
+            for table, release in releases.release_batches(self.directory, math.ceil(self.rows / parts)):
+                bar("attack", first, self.rows)
+                yield self._on(table, release, slice(first, first + len(release)))
+                first += len(release)
+            bar("attack", first, self.rows)
+
+    def _on(self, table: pa.Table, release: Release, places: np.ndarray | slice | None) -> AttackReport:
+        """The gain on the labels of rows at some places, or at all."""
+        truth = self.truth if self.truth is None or places is None else self.truth[places]
+        mixing = None if self.model is None else _mixing(release, self.model)
+        inputs = None if self.model is None else self._features(table, places)
+        knowledge = attacks.Knowledge(self.model, features=inputs, mixing=mixing, generator=self.generator)
+        groups = None if self.options.group is None else _groups(self.directory, table, self.options.group)
+        found = attacks.attack_release(release, knowledge, truth=truth, groups=groups)
+        commonest = found.utility("nothing about the row", "the model itself").value
+        return dataclasses.replace(found, limits=_limits(release, commonest))
+
+    def _features(self, table: pa.Table, places: np.ndarray | slice | None) -> Any:
+        """The rows that the model predicts from: public columns of the rows at some places, or their images."""
+        from labeldp.learning.tables import images_of_rows  # noqa: PLC0415 (commands load what they need)
+
+        named = self.images["image_column"] is not None
+        pixels = images_of_rows(self.model, table, table.num_rows if named else self.rows, **self.images)
+        if pixels is None:
+            return table
+        return pixels if named or places is None else pixels[places]
 
 
 def _load_generator(path: Path) -> Any:
@@ -278,35 +335,6 @@ def _load_generator(path: Path) -> Any:
     from labeldp.learning.generators import open_generator  # noqa: PLC0415 (commands load what they need)
 
     return open_generator(path).generator()
-
-
-def _attack(directory: Path, model: Any, generator: Any, options: AttackOptions) -> AttackReport:
-    """The gain of attacks on the labels, by a model of the columns or against public true labels."""
-    truth, label = options.truth, str(options.label)
-    rows = folder.read_certificate(directory).rows
-    table, release, places = attacks.some_rows(directory, rows if options.of_every_row else _MOST_ROWS)
-    public = None if truth is None else releases.public_table(options.file.of(truth), label, release.space, {})[1]
-    if public is not None and len(public) != rows:
-        raise InputError(f"expected the {rows:,} rows of {directory} in {truth}, found {len(public):,}; pass these")
-    if places is not None:
-        complain(f"note: {len(release):,} rows, which were chosen by chance, are attacked and stand for all {rows:,}")
-        public = None if public is None else public[places]
-    inputs = None if model is None else _features(table, release, model, options.images)
-    mixing = None if model is None else _mixing(release, model)
-    knowledge = attacks.Knowledge(model, features=inputs, mixing=mixing, generator=generator)
-    groups = None if options.group is None else _groups(directory, table, options.group)
-    with printed_warnings(features.UnseenValueWarning):
-        found = attacks.attack_release(release, knowledge, truth=public, groups=groups)
-    commonest = found.utility("nothing about the row", "the model itself").value
-    return dataclasses.replace(found, limits=_limits(release, commonest))
-
-
-def _features(columns: pa.Table, release: Release, model: Any, images: ImageOptions) -> Any:
-    """The rows that a model predicts from: the public columns of a release, or images."""
-    from labeldp.learning.tables import images_of_rows  # noqa: PLC0415 (commands load what they need)
-
-    pixels = images_of_rows(model, columns, len(release), **images.read())
-    return columns if pixels is None else pixels
 
 
 def _groups(directory: Path, table: pa.Table, name: str) -> list[str]:

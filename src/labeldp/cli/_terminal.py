@@ -47,6 +47,7 @@ _OF_ROWS = (
     "digest",
     "verify",
     "neighbours",
+    "attack",
     "sample",
     "sums",
 )
@@ -55,6 +56,7 @@ _TITLES = {
     "clusters": "assigning clusters",
     "audit": "drawing and counting",
     "neighbours": "finding neighbours",
+    "attack": "attacking all rows",
     "check": "checking every row",
     "release": "randomizing and writing",
     "digest": "reading the files",

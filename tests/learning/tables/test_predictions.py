@@ -146,7 +146,7 @@ def test_a_release_that_does_not_fit_is_judged_by_whole_units(model, tmp_path, m
 
 
 def test_some_rows_of_many_are_attacked(model, tmp_path, monkeypatch, capsys):
-    """The audit of a release with a model attacks so many rows, and says it; all with the guess of each row."""
+    """The audit of a release with a model attacks so many rows, and says it; the guess of each row is of all."""
     many(3, 600).to_parquet(tmp_path / "t.parquet")
     given = {"drop": ["patient"], "unit": "row"}
     release_table(tmp_path / "t.parquet", "y", Classes(["no", "yes"]), 2.0, tmp_path / "o", **given)
@@ -168,5 +168,4 @@ def test_some_rows_of_many_are_attacked(model, tmp_path, monkeypatch, capsys):
     assert main([*of_truth, str(tmp_path / "short.parquet")]) == 2
     assert "expected the 600 rows of" in capsys.readouterr().err
     assert main([*command, "--private-rows", str(tmp_path / "private.csv")]) == 0
-    assert "stand for" not in capsys.readouterr().err
     assert len(pd.read_csv(tmp_path / "private.csv")) == 600

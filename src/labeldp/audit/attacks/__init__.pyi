@@ -12,6 +12,7 @@ from ._profile import Neighbourhood as Neighbourhood
 from ._profile import loss_profile as loss_profile
 from ._repeats import infer_from_repeats as infer_from_repeats
 from ._repeats import repeated_success as repeated_success
+from ._some_rows import SomeRows as SomeRows
 from ._some_rows import some_rows as some_rows
 from ._utility import Advantage as Advantage
 from ._utility import AttackReport as AttackReport

@@ -242,7 +242,7 @@ def held_out_classes(
     """
     weights = np.ones(len(release)) if sample_weight is None else sample_weight
     solve = _likeliest_or_shares if doubt else _likeliest
-    start = Mixture(shares_of_rows(release, units), np.empty(0))  # of all rows, which tell it better than those held out
+    start = Mixture(shares_of_rows(release, units), np.empty(0))  # all rows tell it better than those held out
     return _held_out(release[rows], fitted, weights[rows], units.take(rows), start, solve)
 
 
