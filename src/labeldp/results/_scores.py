@@ -162,16 +162,15 @@ def score_sections(scores: Scores, classes: Sequence[object], judged_by: str, *,
     if isinstance(scores, NumberScores):
         yield Section("Scores", tuple(_number_scores(scores, judged_by)))
         if scores.calibration is not None:
-            curve = scores.calibration
-            wrong = _misses(_bins(curve.predicted, curve.mean, curve.rows))
-            blocks = tuple(_number_calibration(curve))
+            wrong = _misses(scores.calibration.predicted, scores.calibration.mean)
+            blocks = tuple(_number_calibration(scores.calibration))
             yield Section("Calibration: do its predictions hold on average?", blocks, detail=not wrong)
         return
     yield Section("Scores", tuple(_class_scores(scores, classes, judged_by, public=public)))
     if scores.calibration is not None:
-        curve, rare = scores.calibration, isinstance(scores.majority, Estimate) and scores.majority.value > _RARE
-        wrong = _misses(_bins(curve.predicted, curve.frequency, curve.rows))
-        blocks = tuple(_calibration(curve))
+        rare = isinstance(scores.majority, Estimate) and scores.majority.value > _RARE
+        wrong = _misses(scores.calibration.predicted, scores.calibration.frequency)
+        blocks = tuple(_calibration(scores.calibration))
         yield Section("Calibration: do its probabilities hold?", blocks, detail=not (rare or wrong))
     if scores.confusion is not None:
         yield Section("Predicted and true classes", tuple(_confusion(scores, classes)), detail=True)
@@ -389,9 +388,9 @@ def _bins(predicted: Any, found: Any, counts: Any) -> list[tuple[float, ...]]:
     ]
 
 
-def _misses(bins: Sequence[tuple[float, ...]]) -> bool:
+def _misses(predicted: Any, found: Any) -> bool:
     """True if more intervals of 95 % miss what was predicted than chance leaves in one case of a thousand."""
-    missed, of = sum(not low <= each <= high for each, low, _, high, *_ in bins), len(bins)
+    missed, of = int(((found.low > predicted) | (predicted > found.high)).sum()), np.size(predicted)
     fewer = (math.comb(of, count) * 0.05**count * 0.95 ** (of - count) for count in range(missed))
     return sum(fewer) > _SURE
 

@@ -8,7 +8,8 @@ from scipy.special import expit
 
 from labeldp import Classes, Curator, PriorResponse, RandomizedResponse, Release, SubsetResponse
 from labeldp.learning import metrics
-from labeldp.learning.heads import share_logits, shares_of_rows
+from labeldp.learning.choice import shares_of_rows
+from labeldp.learning.heads import share_logits
 from labeldp.learning.metrics import Units
 from labeldp.learning.tables import rows_to_show
 from labeldp.learning.tables._scores import FACTOR, _shares_of_others, class_scores, in_folds

@@ -24,3 +24,4 @@ from ._work import Fitted as Fitted
 from ._work import Work as Work
 from ._work import varies as varies
 from ._work import Elsewhere as Elsewhere
+from ._shares import shares_of_rows as shares_of_rows

@@ -11,7 +11,6 @@ from ._moments import Moments as Moments
 from ._moments import RotatedFeatures as RotatedFeatures
 from ._moments import penalty_at_noise as penalty_at_noise
 from ._moments import project_moments as project_moments
-from ._shares import shares_of_rows as shares_of_rows
 from ._softmax import INTERCEPT_VARIANCE as INTERCEPT_VARIANCE
 from ._softmax import SoftmaxFit as SoftmaxFit
 from ._softmax import SoftmaxProblem as SoftmaxProblem

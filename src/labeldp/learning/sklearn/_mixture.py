@@ -13,8 +13,8 @@ from scipy.optimize import minimize, minimize_scalar, nnls
 from labeldp._arrays import freeze_arrays
 from labeldp._documented import documented_in
 from labeldp._shapes import Bool, Float, Int
-from labeldp.learning.choice import NO_HELP, SHARES, Fitted, Parts, is_clearly_better, predict_others
-from labeldp.learning.heads import share_logits, shares_of_rows, softmax
+from labeldp.learning.choice import NO_HELP, SHARES, Fitted, Parts, is_clearly_better, predict_others, shares_of_rows
+from labeldp.learning.heads import share_logits, softmax
 from labeldp.learning.losses import decoded_numbers, effective_share, ends_of, expected_mean, gain, row_loss, shifts_to
 from labeldp.learning.metrics import Units
 from labeldp.learning.sklearn._regressor import precisions, shrinkage, shrinkage_setting

@@ -33,8 +33,7 @@ import numpy as np
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning import metrics
-from labeldp.learning.choice import predict_others
-from labeldp.learning.heads import shares_of_rows
+from labeldp.learning.choice import predict_others, shares_of_rows
 from labeldp.learning.losses import class_numbers, decoded_numbers, require_identified, require_numeric_labels
 from labeldp.learning.metrics import Bounds, Calibration, Estimate, Estimates, NumberCalibration, Units
 from labeldp.privacy import ClassProbabilities, declared_columns

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from labeldp._shapes import Float
-from labeldp.learning.heads._softmax import share_logits, softmax
+from labeldp.learning.heads import share_logits, softmax
 from labeldp.learning.metrics import Units
 from labeldp.release import Release
 
