@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from labeldp import Classes, Release, public_columns, release_table
+from labeldp import Classes, Interval, Release, public_columns, release_table
 from labeldp.learning.inference import coefficients, treatment_effect
 
 SPACE = Classes(["no", "yes"])
@@ -115,3 +115,20 @@ def test_what_cannot_be_answered_is_refused(run, shared, case):
     assert done.code == 1
     assert message in done.err
     assert "features=" not in done.err
+
+
+@pytest.mark.parametrize("question", [*QUESTIONS, ("learn", "--model", "ridge", "--output", "of.safetensors")])
+def test_figures_of_numbers_say_that_labels_were_clipped(run, tmp_path, monkeypatch, question):
+    """Beside the result, before any figure of it."""
+    monkeypatch.chdir(tmp_path)
+    age = np.arange(400) % 40
+    pd.DataFrame({"age": age, "drug": age % 2, "cost": age / 4.0}).to_csv("costs.csv", index=False)
+    release_table("costs.csv", "cost", Interval(0, 10, 1), 4.0, "paid", drop=[], unit="row")
+    ran = run(question[0], "paid", *question[1:])
+    assert ran.code == 0, ran.err
+    assert "Labels beyond the declared range 0 to 10 were clipped to it" in ran.out.partition("\n\n")[0]
+
+
+def test_figures_of_classes_say_nothing_of_a_range(run, shared):
+    """Nothing was clipped."""
+    assert "clipped" not in run("describe", shared).out

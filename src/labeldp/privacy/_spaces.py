@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: The policy that refuses missing labels; any other policy is the class or number that replaces them.
 REFUSE = "refuse"
+#: Beginning of the declaration that numbers were clipped.
+CLIPPED = "labels beyond the declared range"
 _MOST_CLASSES = 1 << 24
 #: Grid points that are not computed as quotients of whole numbers, which takes a second for so many.
 _MOST_SLOW_POINTS = 1 << 20
@@ -323,7 +325,7 @@ class Interval(LabelSpace):
     def declared(self) -> tuple[str, ...]:
         """Clipping to the range and rounding to the grid."""
         return (
-            f"labels beyond the declared range {self.low:.17g} to {self.high:.17g} were clipped to it, and put on the "
+            f"{CLIPPED} {self.low:.17g} to {self.high:.17g} were clipped to it, and put on the "
             f"nearest point of a grid of step {self.step:.17g}, before anything was drawn",
         )
 

@@ -208,8 +208,9 @@ def _decisions(found: TableCheck) -> Iterator[str]:
     if found.label.is_number:
         yield (
             "the range of --interval must be public, as from a code book: the least and largest label above are "
-            "private. Labels beyond it are clipped. Without a code book, buy an end of it: --mechanism noisy-quantile "
-            "--level 0.95 --keep none, on a range that is surely wide enough"
+            "private. Labels beyond it are clipped to it: means leave out what a long tail has there. Without a code "
+            "book, buy an end of it: --mechanism noisy-quantile --level 0.95 --keep none, on a range that is surely "
+            "wide enough"
         )
     else:
         yield (

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from labeldp._checks import printable
 from labeldp.learning.inference import Coefficient, Coefficients, Description, Effects, OutcomeEffect, Overlap
 from labeldp.learning.metrics import Estimate
+from labeldp.release.folder import clipping
 from labeldp.results._blocks import Block, Grid, Part, Picture, Prose, Section, Terms, Tone
 from labeldp.results._charts import Ranges
 from labeldp.results._numbers import above, below, counted, interval, share, three_digits
@@ -61,8 +62,9 @@ def described_part(found: Described) -> Part:
 
 
 def covered(part: Part, found: Estimated) -> Part:
-    """Parts of a result, followed by the guarantee that covers it."""
-    return replace(part, sections=(*part.sections, Section("", guarantee_prose(found.sentence))))
+    """Parts of a result, what became of numbers beyond the declared range, and the guarantee that covers it."""
+    lead = (*part.lead, *clipping(found.assumptions))
+    return replace(part, lead=lead, sections=(*part.sections, Section("", guarantee_prose(found.sentence))))
 
 
 def description_part(found: Description) -> Part:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from labeldp.learning.features import CALENDAR, INSTALLED, EncoderCard
 from labeldp.learning.tables import IN_MEMORY, ClassScores, NumberScores
 from labeldp.privacy import Classes
+from labeldp.release.folder import clipping
 from labeldp.results._blocks import Commands, Grid, Part, Prose, Section, Terms
 from labeldp.results._numbers import listed, share, three_digits
 from labeldp.results._release import (
@@ -289,7 +290,7 @@ def learned_part(found: LearnedModel, *, of_images: bool = False) -> Part:
     )
     sections.append(Section("", (*end, *guarantee_prose(found.sentence), *ensemble, following)))
     title = f"A model, judged by {found.judged_by}"
-    lead = (*found.remarks, *([gain] if gain else []), done)
+    lead = (*found.remarks, *([gain] if gain else []), done, *clipping(found.assumptions))
     return Part(title, headline, lead=lead, sections=tuple(sections))
 
 

@@ -100,7 +100,7 @@ def classes_of(space: LabelSpace) -> tuple[object, ...] | None:
 def evaluation_part(found: Evaluated) -> Part:
     """The gain over a constant prediction, then all scores, each with its 95 % interval; of mixed units no gain."""
     sections = list(score_sections(found.scores, found.classes or (), found.judged_by, public=found.public))
-    if found.public and found.range is not None:
+    if found.range is not None:
         low, high = (f"{end:.12g}" for end in found.range)
         outside = f"Labels below {low} or above {high}, the range that was declared, are scored as its ends."
         sections.append(Section("", (Prose(outside),)))

@@ -112,6 +112,14 @@ def test_rounded_sizes_are_the_most_of_a_group():
     assert "true, from 45.2 % to 57.6 % by the group of the row." in of((1, 1))
 
 
+@pytest.mark.parametrize("name", ["laplace", "noisy-quantile", "auto"])
+def test_numbers_were_clipped(name):
+    """As the certificate of numbers says; a long tail is missing. Classes are not clipped."""
+    text = " ".join(readmes(read_certificate(GOLDEN / name))[0].split())
+    said = "Labels beyond the declared range 0 to 10 were clipped to it,"
+    assert (said in text) == ("leave out what a long tail has" in text) == (name != "auto")
+
+
 def test_answers_have_one_too(tmp_path):
     """They are no labels, and it says that noise was added."""
     space = Classes(["no", "yes"])

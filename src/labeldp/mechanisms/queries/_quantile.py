@@ -191,7 +191,8 @@ class NoisyQuantile(CellQuery):
         if level != 0.5 and low < high:
             following = (
                 f"Next: release the labels with --interval {','.join(map(_exactly, (low, high, space.step)))} and a "
-                f"--budget for both. About {100 * share:.2g} % of the labels lie beyond that range, and get clipped."
+                f"--budget for both. About {100 * share:.2g} % of the labels lie beyond that range. They get clipped "
+                "to its end, so means of what is released leave out what they have beyond it."
             )
         return AnswerText("quantile", quantile, f"{_exactly(quantile)} at level {law['level']}", warning, following)
 

@@ -4,6 +4,7 @@ from ._columns import stored_form as stored_form
 from ._description import Declared as Declared
 from ._derived import write_card as write_card
 from ._certificate import Certificate as Certificate
+from ._certificate import clipping as clipping
 from ._certificate import digest as digest
 from ._certificate import DECLARED as DECLARED
 from ._certificate import ELSEWHERE as ELSEWHERE

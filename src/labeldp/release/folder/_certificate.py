@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
@@ -15,7 +15,7 @@ from labeldp._checks import printable
 from labeldp.errors import BudgetError, VerificationError
 from labeldp.mechanisms.randomizers import Expectation, NumberExpectation
 from labeldp.mechanisms.resampling import FeatureLaw
-from labeldp.privacy import Guarantee, LabelSpace, shown_above, space_from
+from labeldp.privacy import CLIPPED, Guarantee, LabelSpace, shown_above, space_from
 from labeldp.privacy.accounting import Charge, RenyiGuarantee, RowRanges, compose
 from labeldp.privacy.channels import CHANNELS, Channel, ResponseChannel, channel_of, law_of
 from labeldp.release.folder._limits import check_plain, parsed
@@ -378,6 +378,12 @@ def _from_plain(cls: type[Certificate], body: Mapping[str, Any]) -> Certificate:
         parent=body["parent"],
         features=FeatureLaw.from_plain(body["features"]["law"]) if "features" in body else None,
     )
+
+
+def clipping(assumptions: Iterable[str]) -> tuple[str, ...]:
+    """What became of numbers beyond the declared range, and what figures leave out; nothing of classes."""
+    left_out = "Means leave out what a long tail has beyond this range."
+    return tuple(f"{each[0].upper()}{each[1:]}. {left_out}" for each in assumptions if each.startswith(CLIPPED))
 
 
 def conditional_sentence(guarantees: tuple[RenyiGuarantee, ...]) -> str:

@@ -17,7 +17,7 @@ from labeldp.errors import InputError
 from labeldp.mechanisms.randomizers import Expectation, NumberExpectation, expectation
 from labeldp.privacy import Classes, Interval, LabelSpace
 from labeldp.privacy.channels import GroupedChannel, GroupedNumberChannel
-from labeldp.release.folder._certificate import Certificate
+from labeldp.release.folder._certificate import Certificate, clipping
 from labeldp.release.folder._columns import CODES, group_column
 from labeldp.release.folder._read import added_columns, released_columns
 from labeldp.release.folder._staging import CERTIFICATE
@@ -222,6 +222,7 @@ def readmes(certificate: Certificate) -> tuple[str, ...]:
         forms, code = [[_ANSWER]], ["from labeldp import Answer", "", 'print(Answer.load("shared"))']
     else:
         forms, code = [[f"{title(certificate)}.", each] for each in cautions(certificate)], python(certificate)
+    forms = [[*form, *more] for more in dict.fromkeys((clipping(certificate.assumptions), ())) for form in forms]
     facts = [f"{certificate.rows:,} rows.", *certificate.sentence.split("\n\n"), _PATH]
     lines, get = textwrap.indent("\n".join(code), "    "), [_wrapped(_GET)]
     return tuple(
