@@ -117,8 +117,13 @@ def test_counts_are_bought_charged_and_used(run, tmp_path):
     assert (charge.mechanism, charge.guarantee) == ("noisy-histogram", certificate.guarantee)
     assert 0.3 * (1 - 1e-9) < charge.guarantee.epsilon <= 0.3
     again = run("plan", *given, "--epsilon", 1, "--from", folder)
-    told = ran.out[ran.out.index("Epsilon 1: ") :].replace("and the counts that were bought.", "; no label was read.")
-    assert again.out == told.replace("settings ;", "settings;")
+    told = ran.out[ran.out.index("Epsilon 1: ") :].replace(
+        " and the counts that were bought.", "; this plan read no label."
+    )
+    known = " What the settings say of the labels must be public knowledge, or come from a released table (--from)"
+    assert again.out.partition(known)[0] == told.partition("\nEvery mechanism")[0]
+    assert known not in run("plan", *given, "--epsilon", 1).out
+    assert known in run("plan", *given, "--epsilon", 1, "--spread", 900).out
     released = ("release", *given, "--keep", "x", "--unit", "row", "--output", tmp_path / "out")
     assert (run(*released, "--epsilon", 0.8).code, (tmp_path / "out").exists()) == (1, False)
     assert run(*released, "--epsilon", 0.7).code == 0
@@ -153,9 +158,32 @@ def test_the_command_of_the_page_runs_as_it_is_copied(run, tmp_path, monkeypatch
     """With all that the plan was told: the release that it makes has the epsilon of the slider."""
     monkeypatch.chdir(tmp_path)
     source = table_with(tmp_path / "t.csv", ["no", "yes"] * 200)
-    words = command_on(page_of(run, source, "--epsilon", 2, "--unit", "row", "--drop", "who"))
+    page = page_of(run, source, "--epsilon", 2, "--unit", "row", "--drop", "who")
+    assert "Release with this command:" in page
+    words = command_on(page)
     assert run(*words[1:]).code == 0
     assert verify("shared").certificate.guarantee.epsilon == 2.0
+
+
+@pytest.mark.parametrize(
+    ("kept", "renumbered"),
+    [("--drop=who", True), ("--keep=x0", True), ("--keep=x0,who", False), ("--keep=all", False), ("--drop=x0", False)],
+)
+def test_the_command_of_the_page_renumbers_people_that_it_leaves_out(run, tmp_path, kept, renumbered):
+    """So that models can be judged on other people; a number in place of a column that is kept is refused."""
+    source = table_with(tmp_path / "t.csv", ["no", "yes"] * 200)
+    page = page_of(run, source, "--unit", "who", kept)
+    assert ("--renumber" in command_on(page)) == renumbered
+    assert run(*command_on(page)[1:-1], tmp_path / "shared").code == 0
+
+
+def test_the_page_names_what_it_was_told(run, tmp_path):
+    """Words of the command that are the reader's, classes by name, and where knowledge of labels must be from."""
+    source = table_with(tmp_path / "t.csv", ["no", "yes"] * 200)
+    assert "Release with this command, with your own words for UNIT, COLUMNS:" in page_of(run, source)
+    page = page_of(run, source, "--shares", "0.2,0.8", name="shares.html")
+    assert "yes 80.0%, no 20.0%" in page
+    assert "must be public knowledge, or come from a released table (--from)" in page
 
 
 def test_the_page_knows_earlier_releases(run, tmp_path, monkeypatch):

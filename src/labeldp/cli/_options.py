@@ -30,7 +30,7 @@ NETWORK = "torch:"
 IMAGE_MODEL, ENCODER_MODEL = "patches", "encoder"
 #: Separators that are hard to type.
 _SEPARATORS = {"tab": "\t", "\\t": "\t", "semicolon": ";", "comma": ",", "bar": "|", "space": " ", "point": "."}
-_EVERYTHING, _NOTHING = "all", "none"
+EVERYTHING, _NOTHING = "all", "none"
 #: Letters of thousands, millions, ... of bytes.
 _SIZES = "KMGT"
 
@@ -107,7 +107,7 @@ class ColumnOptions:
     def of(self, table: Table) -> tuple[list[str] | None, list[str] | None]:
         """The columns to keep and to drop; exactly one is None in a valid declaration."""
         kept, dropped = names(self.keep), names(self.drop)
-        if kept == [_EVERYTHING]:
+        if kept == [EVERYTHING]:
             return None, dropped or []
         if kept == [_NOTHING] and _NOTHING not in table.schema.names:
             return [], dropped

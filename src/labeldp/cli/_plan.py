@@ -55,13 +55,15 @@ class SpaceOptions:
     interval: str | None = None
 
     def space(self, sources: Sequence[Release | Answer] = ()) -> LabelSpace:
-        """The declared label space, or that of a source: only the number of classes matters, or the grid."""
+        """The declared label space, or that of a source, whose classes have the order of its shares."""
         if sources and self.classes is None and self.interval is None:
             return sources[0].space
         check_one_of(DECLARED, self.classes, self.interval)
         if self.interval is not None:
             return privacy.Interval(*range_of(self.interval))
-        return privacy.Classes(range(_checks.whole(_count(self.classes or ""), "classes", 2, _MOST_CLASSES)))
+        declared = _classes(self.classes or "")
+        known = (each.space for each in sources if isinstance(each.space, privacy.Classes))
+        return next((space for space in known if space.size == declared.size), declared)
 
 
 @dataclass(frozen=True)
@@ -298,8 +300,11 @@ def _rows_of(sources: Sequence[Release | Answer]) -> int | None:
     return next((each.rows if isinstance(each, release.Answer) else len(each) for each in sources), None)
 
 
-def _count(classes: str) -> int:
+def _classes(text: str) -> privacy.Classes:
+    """Classes by their number, or by their names."""
     try:
-        return int(classes)
+        named: Sequence[object] = range(int(text))
     except ValueError:
-        return len(set(class_texts(classes)))
+        named = [*dict.fromkeys(class_texts(text))]
+    _checks.whole(len(named), "classes", 2, _MOST_CLASSES)
+    return privacy.Classes(named)

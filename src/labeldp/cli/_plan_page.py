@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import labeldp.release.ledger as ledgers
 from labeldp import release, render, results
+from labeldp.cli._options import EVERYTHING
 from labeldp.cli._terminal import names
 from labeldp.privacy import Guarantee
 
@@ -56,6 +57,11 @@ def _spent(source: object, label: str | None) -> Guarantee | None:
     return replace(entries[-1].guarantee, epsilon=epsilon, delta=delta, rho=None)
 
 
+def _is_left_out(unit: str | None, kept: list[str] | None, dropped: list[str]) -> bool:
+    """True for the column of a privacy unit that is not published; learners need numbers in its place."""
+    return unit is not None and (unit in dropped or not (kept is None or kept == [EVERYTHING] or unit in kept))
+
+
 def _command(source: object, table: TableOptions, space: SpaceOptions) -> str:
     """The release command, with words in capitals for what a plan does not know."""
     words = ["labeldp", "release", "TABLE" if source is None else str(source), "--label", table.label or "LABEL"]
@@ -68,4 +74,5 @@ def _command(source: object, table: TableOptions, space: SpaceOptions) -> str:
     words += ["--keep", ",".join(kept)] if kept is not None else []
     words += ["--drop", ",".join(dropped)] if dropped is not None else []
     words += ["--keep", "COLUMNS"] if kept is None and dropped is None else []
+    words += ["--renumber"] if _is_left_out(table.named_unit, kept, dropped or []) else []
     return shlex.join([*words, "--output", "shared"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
@@ -11,6 +12,8 @@ from labeldp.results._charts import Chart
 #: The mood of a sentence or a result: what holds, what failed, what to heed, an aside, or none.
 Tone = Literal["", "good", "bad", "heed", "aside"]
 
+#: Words of a command that stand for what it is not known to be.
+_YOURS = frozenset({"TABLE", "LABEL", "CLASSES", "UNIT", "COLUMNS"})
 #: Rows of a table, or items of a list, on a page.
 MOST_ROWS = 200
 
@@ -152,6 +155,11 @@ class Choice:
     def first_command(self) -> str:
         """The command for the row that is shown first."""
         return self.command.replace("EPSILON", self.grid.rows[self.at][0])
+
+    @property
+    def yours(self) -> str:
+        """The words of the command that are left to whoever runs it, such as TABLE."""
+        return ", ".join(word for word in shlex.split(self.command) if word in _YOURS)
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,10 @@ _AREA = (
     "A model whose area under the ROC would be {:.2f} on true labels has about {}, by experience on five real tables. "
     "A logistic model would lose about {} nats of log loss to few effective rows, by its asymptotic formula."
 )
+_KNOWN = (
+    "What the settings say of the labels must be public knowledge, or come from a released table (--from): the counts "
+    "that 'check' prints are private."
+)
 _CURATOR = "For {} alone ask a curator (--trust central): at this epsilon noise moves {} by about {}, and {}."
 #: The error that a target is for, by whether labels are numeric; and the quantity for classes with features.
 _ERROR = {
@@ -149,10 +153,17 @@ def plan_part(planned: Planned, choosing: Choosing | None = None) -> Part:
         sections.append(Section("What the papers prove", limits_blocks(planned.limits)))
         sections.append(Section("Assumptions of the papers", (grounds(planned.limits),), detail=True))
     sections.append(Section("Every mechanism", tuple(_mechanisms(planned)), detail=True))
-    source = "your settings and the counts that were bought" if planned.bought else "your settings; no label was read"
-    sections.append(Section("", (Prose(f"Computed from {source}.", "aside"),)))
+    sections.append(Section("", (Prose(_source(planned), "aside"),)))
     headline = f"What privacy would cost{planned.per}"
     return Part("A plan, before anything is spent", headline, "", tuple(_answer(planned)), (), tuple(sections))
+
+
+def _source(planned: Planned) -> str:
+    """The sources of a plan: settings, counts that were bought, or knowledge of labels that must be public."""
+    if planned.bought:
+        return "Computed from your settings and the counts that were bought."
+    knows = planned.labels or (planned.forecast.of_numbers and "shares" not in planned.forecast.defaults)
+    return f"Computed from your settings; {f'this plan read no label. {_KNOWN}' if knows else 'no label was read.'}"
 
 
 def expected_sentences(forecast: Forecast, mechanism: str) -> list[str]:
