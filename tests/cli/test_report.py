@@ -91,7 +91,7 @@ def page_of(run, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["auto", "noisy-histogram", "stages", "double"])
-def test_every_kind_of_release_has_a_page(page_of, name):
+def test_every_kind_of_release_has_a_page(run, page_of, name):
     """Its guarantee, what it means, what was declared and cannot be known, files and hashes, and the certificate."""
     folder = GOLDEN / name
     page = page_of(folder)
@@ -106,9 +106,11 @@ def test_every_kind_of_release_has_a_page(page_of, name):
         *(file.sha256 for file in certificate.files),
         *(column for column, _ in certificate.columns),
         certificate.label,
-        hashlib.sha256(text.encode()).hexdigest(),
+        fingerprint := hashlib.sha256(text.encode()).hexdigest(),
     ):
         assert said(expected) in shown
+    assert f"fingerprint  {fingerprint} (" in run("verify", folder).out, "a folder and a page can be matched"
+    assert json.loads(run("verify", folder, "--json").out)["fingerprint"] == fingerprint
     assert json.loads(Reading(page).texts["pre"]) == body
     assert "Not verified" not in shown
     assert page == page_of(folder, name="again.html"), "the same folder gives the same bytes"

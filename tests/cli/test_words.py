@@ -23,6 +23,7 @@ NUMBERLESS = {"audit", "learn"}
 VARYING = {
     r"\d{4}-\d\d-\d\dT[\d:.]+": "MOMENT",
     r"(?<=on )\d{4}-\d\d-\d\d": "DAY",
+    r"[0-9a-f]{64}": "SHA-256",
     r"([━─])\1+": r"\1",
     r"(?<=\S)  +(?=[│┃])": " ",
     r"(?<=  )no(?= shrinkage)": "0%",

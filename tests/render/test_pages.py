@@ -169,7 +169,26 @@ def test_a_page_begins_with_whom_and_what_it_is_of(tmp_path):
         "at most 73.2 % sure."
     )
     assert [section.title for section in part.sections if section.folded] == ["For those who learn from it"]
-    assert part.sections[-1].folded
+    assert part.sections[-2].folded
+
+
+def test_an_officer_finds_the_terms_of_the_guide_and_room_to_sign(tmp_path):
+    """Privacy unit, trust, and what was spent; earlier releases where the table told, else whom to ask."""
+    part = part_of_units(tmp_path, [1, 2, 2, 3])
+    assert "privacy unit" in dict(part.facts)
+    promise = next(each for each in part.sections if each.title == "What is promised, and to whom")
+    terms = dict(promise.blocks[0].rows)
+    assert terms["privacy unit"] == "all rows of one patient_id, of which nobody has more than 3"
+    assert terms["trust"].startswith("Who sees true labels? Nobody but the holder of the table")
+    assert terms["spent"].startswith("epsilon 1 by this release. Earlier ones: a folder does not hold them. Ask the")
+    assert part.sections[-1].blocks == (blocks.Signatures(("Approved by", "Place, date and signature")),)
+    space = Classes(["none", "flu"])
+    again = labeldp.release_table(
+        tmp_path / "t.parquet", "diagnosis", space, 1.0, tmp_path / "2", keep=[], unit="patient_id", budget=2.0
+    )
+    page = html_of(Page((release_part(again.output, verify(again.output)),)))
+    assert "Earlier ones: 8 of 8 rows, or others of their patient_id, were released before; together epsilon 2" in page
+    assert "a folder does not hold them" not in page
 
 
 def test_people_are_counted_where_they_can_be(tmp_path):

@@ -133,6 +133,7 @@ class Verified:
     holds: bool
     checks: tuple[Check, ...]
     signature_unchecked: bool
+    fingerprint: str | None = absent()
     label: str | None = absent()
     rows: int | None = absent()
     mechanism: str | None = absent()
@@ -155,6 +156,7 @@ class Verified:
         known = {
             **vars(found),
             **promised(certificate),
+            "fingerprint": verdict.fingerprint,
             "label": certificate.label,
             "rows": certificate.rows,
             "mechanism": certificate.draws[-1].mechanism,
@@ -286,7 +288,10 @@ def verdict_part(verdict: Verdict) -> Part:
     sections = [Section("", (checks_of(verdict),))]
     if certificate is not None:
         declared = tuple(Prose(f"declared, not checked: {what}") for what in certificate.assumptions)
-        sections.append(Section("", (_about(certificate), *declared)))
+        about = Terms(
+            (*_about(certificate).rows, ("fingerprint", f"{verdict.fingerprint} (SHA-256 of the certificate)"))
+        )
+        sections.append(Section("", (about, *declared)))
     sections.append(Section("Verification cannot show:", (Points.of(tuple(verdict.unknown)),)))
     if verdict.signature_unchecked:
         sections.append(Section("", (Prose("Signed, not checked: pass --public-key.", "heed"),)))

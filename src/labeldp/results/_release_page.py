@@ -26,20 +26,32 @@ from labeldp.release.folder import (
     Certificate,
     Verdict,
     added_columns,
-    digest,
     effective_share,
     group_column,
     number_column,
     read_batches,
     released_columns,
     renumbered,
+    returned_in,
     rows_of_unit_sizes,
     unchanged_file,
 )
 from labeldp.release.tables import one_of_a_kind, tells_people_apart
 from labeldp.results import _charts as charts
 from labeldp.results._answer import answer_blocks
-from labeldp.results._blocks import Block, CertificateText, Grid, Odds, Part, Picture, Points, Prose, Section, Terms
+from labeldp.results._blocks import (
+    Block,
+    CertificateText,
+    Grid,
+    Odds,
+    Part,
+    Picture,
+    Points,
+    Prose,
+    Section,
+    Signatures,
+    Terms,
+)
 from labeldp.results._numbers import delta_above, epsilon_above, posterior, share, share_above
 from labeldp.results._plan import expected_sentences
 from labeldp.results._release import checks_of, cost_text, done_with, mechanism_text, resampled_share, utility_terms
@@ -65,6 +77,14 @@ _WHO = {
     "peer": "Peers, who exchanged their labels before anything was released.",
     "shuffle": "Nobody but the holder of the table: each label was randomized alone, then shuffled in its cell.",
 }
+_AGAIN = (
+    "To check it again: labeldp verify, with this folder. It prints the fingerprint of the certificate: if that is the "
+    "one below, under Files, the folder is that of this page."
+)
+_ASK_FOR_EARLIER = (
+    "a folder does not hold them. Ask the holder for the total, which 'labeldp ledger' prints, or for a page with the "
+    "ledger on it"
+)
 #: What columns beside a released label say of its draw.
 _DRAWN_BY = {
     CODES: "the released label",
@@ -102,7 +122,7 @@ def release_part(folder: Path, verdict: Verdict, at: datetime | None = None) -> 
         facts=(
             ("epsilon", epsilon_above(promise.epsilon)),
             ("delta", delta_above(promise.delta)),
-            ("protected unit", promise.unit),
+            ("privacy unit", promise.unit),
             *((("units", people.split()[0]),) if people else ()),
             ("rows", f"{certificate.rows:,}"),
         ),
@@ -191,6 +211,7 @@ def _sections(folder: Path, verdict: Verdict, certificate: Certificate) -> Itera
     yield Section("What was checked", tuple(_checked(verdict)))
     yield Section("Files", tuple(_files(verdict, certificate)))
     yield Section("For those who learn from it", tuple(_learning(folder, certificate)), folded=True)
+    yield Section("Approved", (Signatures(("Approved by", "Place, date and signature"), filled=""),))
 
 
 def _unproven(verdict: Verdict, certificate: Certificate) -> list[tuple[str, str]]:
@@ -290,7 +311,14 @@ def _promise(certificate: Certificate) -> Iterator[Block]:
     if promise.unit != "row":
         unit = f"all rows of one {promise.unit}, of which nobody has more than {max(sizes):,}"
     who = f"Nobody here, says {certificate.declared_by}: labels came randomized." if certificate.declared_by else None
-    yield Terms((("protected", unit), ("who sees true labels", who or _WHO[promise.trust])))
+    before = "; ".join(returned_in(certificate.assumptions, certificate.rows, promise)) or _ASK_FOR_EARLIER
+    yield Terms(
+        (
+            ("privacy unit", unit),
+            ("trust", f"Who sees true labels? {who or _WHO[promise.trust]}"),
+            ("spent", f"{cost_text(promise)} by this release. Earlier ones: {before}."),
+        )
+    )
     yield from (Prose(text) for text in certificate.sentence.split("\n") if text)
 
 
@@ -301,7 +329,7 @@ def _checked(verdict: Verdict) -> Iterator[Block]:
         yield Prose("It is signed, and the signature was not checked: no public key was given.", "heed")
     elif not verdict.signed:
         yield Prose("It is not signed: nothing shows who made it.", "aside")
-    yield Prose("To check it again: labeldp verify, with this folder.", "aside")
+    yield Prose(_AGAIN, "aside")
     text = verdict.text
     if len(text) > _MOST_LETTERS:
         yield Prose("The certificate is too long to be repeated here; it lies beside the files.", "aside")
@@ -401,5 +429,5 @@ def _units(folder: Path, certificate: Certificate) -> UnitSizes | None:
 def _files(verdict: Verdict, certificate: Certificate) -> Iterator[Block]:
     """The files with their rows and hashes."""
     rows = [(file.name, f"{file.rows:,}", file.sha256) for file in certificate.files]
-    rows.append(("the certificate", "", digest(verdict.text.encode())))
+    rows.append(("the certificate, its fingerprint", "", verdict.fingerprint))
     yield Grid.of("Files and their SHA-256", ("file", "rows", "SHA-256"), rows, (1,), (2,))

@@ -33,6 +33,7 @@ from ._columns import renumbered as renumbered
 from ._one_row import returned as returned
 from ._one_row import declarations as declarations
 from ._one_row import epsilon_of_rows as epsilon_of_rows
+from ._one_row import returned_in as returned_in
 from ._read import added_columns as added_columns
 from ._read import answer_in as answer_in
 from ._read import batch_fields as batch_fields

@@ -21,7 +21,7 @@ from labeldp.mechanisms.resampling import Form, form_from
 from labeldp.privacy import bounded_work
 from labeldp.privacy.channels import Channel, candidate_sizes
 from labeldp.release.engines import Engine, Executor, InProcess, Tick, engine_of, reported
-from labeldp.release.folder._certificate import UNKNOWN, UNREADABLE, WHO_MADE_IT, Certificate
+from labeldp.release.folder._certificate import UNKNOWN, UNREADABLE, WHO_MADE_IT, Certificate, digest
 from labeldp.release.folder._check_laws import check_laws, check_randomness
 from labeldp.release.folder._columns import CLUSTERS, CODES, column_name, column_types, stored_form
 from labeldp.release.folder._copies import local_copy
@@ -91,6 +91,11 @@ class Verdict:
     def holds(self) -> bool:
         """True if every check holds."""
         return self.certificate is not None and all(check.holds for check in self.checks)
+
+    @property
+    def fingerprint(self) -> str:
+        """The SHA-256 of the certificate's text, which its report page prints too."""
+        return digest(self.text.encode())
 
     @property
     def signature_unchecked(self) -> bool:
