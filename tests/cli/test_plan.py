@@ -117,12 +117,16 @@ def test_counts_are_bought_charged_and_used(run, tmp_path):
     assert (charge.mechanism, charge.guarantee) == ("noisy-histogram", certificate.guarantee)
     assert 0.3 * (1 - 1e-9) < charge.guarantee.epsilon <= 0.3
     again = run("plan", *given, "--epsilon", 1, "--from", folder)
-    told = ran.out[ran.out.index("Epsilon 1: ") :].replace(
+    told = ran.out[ran.out.index("Assumed: labels have a standard deviation of ") :].replace(
         " and the counts that were bought.", "; this plan read no label."
     )
     known = " What the settings say of the labels must be public knowledge, or come from a released table (--from)"
     assert again.out.partition(known)[0] == told.partition("\nEvery mechanism")[0]
-    assert known not in run("plan", *given, "--epsilon", 1).out
+    even = run("plan", *given, "--epsilon", 1).out
+    assert even.startswith(
+        "Assumed: labels spread evenly over their range, with a standard deviation of 1472 (default)"
+    )
+    assert known not in even
     assert known in run("plan", *given, "--epsilon", 1, "--spread", 900).out
     released = ("release", *given, "--keep", "x", "--unit", "row", "--output", tmp_path / "out")
     assert (run(*released, "--epsilon", 0.8).code, (tmp_path / "out").exists()) == (1, False)

@@ -220,8 +220,9 @@ def _answer(planned: Planned) -> Iterator[str]:
     """The cost at one epsilon after the assumptions it rests on, and the meaning for a person."""
     forecast = planned.forecast
     epsilon, goal = forecast.epsilon, forecast.goal
-    if goal is not None:
+    if goal is not None or forecast.of_numbers:
         yield f"Assumed: {forecast.assumptions[0]}."
+    if goal is not None:
         loses = forecast.dimension > 0 and not forecast.of_numbers
         judged = _LOST if loses else _ERROR[forecast.of_numbers]
         yield f"Target {goal.target:g}, {judged}: {_target(forecast, goal)}."
@@ -238,7 +239,7 @@ def _answer(planned: Planned) -> Iterator[str]:
 
 def _costs(epsilon: str, row: Option, forecast: Forecast) -> Iterator[str]:
     """Effective rows and expected error at one epsilon, each after its assumption."""
-    given = "" if forecast.goal is not None else f"if {forecast.assumptions[0]}: "
+    given = "" if forecast.goal is not None or forecast.of_numbers else f"if {forecast.assumptions[0]}: "
     if not forecast.randomizes_classes:
         yield f"{epsilon}: {given}{_expected(row, forecast)}."
         return

@@ -85,7 +85,7 @@ class Conventions:
             none = "there are no features, so that the error is that of naming the most common class of all rows"
             return (f"{about}, {features}", smooth, constants) if self.dimension else (none, about, constants)
         even = self.spread is None and self.shares is None
-        about = "labels are uniform over their range, with" if even else "labels have"
+        about = "labels spread evenly over their range, with" if even else "labels have"
         about += f" a standard deviation of {labels.spread:.4g}{' (default)' if even else ''}"
         if not self.dimension:
             return f"{about}, and there are no features", constants
