@@ -1,6 +1,7 @@
 """``labeldp check``: what it says of a table, commands that run as they are printed, and that it leaves nothing."""
 
 import dataclasses
+import re
 import shlex
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pandas as pd
 import pytest
 
 from labeldp import Classes, check_table, release_table
+from labeldp.release.folder import read_certificate
 from labeldp.results import release_command
 
 LABEL, CLASSES = "diagnosis", Classes(["none", "heart disease"])
@@ -143,3 +145,24 @@ def test_many_classes_are_written_to_a_file(run, tmp_path, monkeypatch):
     done = run(*command_in(said)[1:])
     assert done.code == 0, done.err
     assert run(*asked[1:]).code == 1, "no file is overwritten"
+
+
+def test_figures_and_command_are_of_the_columns_that_are_named(run, patients):
+    """Before anything is spent: how many are one of a kind on them, and a command that keeps them and runs."""
+    given = ("check", patients, "--label", LABEL, "--unit", "patient_id")
+    alone = {
+        words: int(
+            re.search(r"([\d,]+) of 1,000 patient_id are one of a kind", run(*given, *words).out)[1].replace(",", "")
+        )
+        for words in ((), ("--keep", "age,sex"), ("--keep", "sex"))
+    }
+    assert alone[()] > alone["--keep", "age,sex"] > alone["--keep", "sex"]
+    checked = run(*given, "--drop", "visit,age,blood_pressure,smoker,complaint,costs")
+    words = command_in(checked.out)
+    assert "--renumber" not in words
+    assert "'postcode' is kept below: most of its 951 values occur in few rows" in checked.out
+    assert "'patient_id' is dropped below" not in checked.out
+    assert run(*words[1:-1], patients.parent / "shared").code == 0
+    kept = {name for name, _ in read_certificate(patients.parent / "shared").columns}
+    assert {"patient_id", "sex", "postcode"} == kept - {f"{LABEL}_released", f"{LABEL}_groups"}
+    assert run(*given, "--keep", "aeg").err.startswith("error: no column 'aeg'")

@@ -83,7 +83,8 @@ CALLS = [
     ("verify here --public-key k --long", VERIFY, {"directory": Path("here"), "public_key": Path("k"), "long": True}),
     ("check t.csv --label y --unit x --ledger l --separator bar", CHECK, {
         "source": dp.TableFile(Path("t.csv"), "|"), "label": "y", "unit": "x", "ledger": Path("l")}),
-    ("check t.csv --label y --team-ledger l", CHECK, {"unit": None, "ledger": ("team", "l")}),
+    ("check t.csv --label y --team-ledger l", CHECK, {"unit": None, "ledger": ("team", "l"), "keep": None}),
+    ("check t.csv --label y --drop x", CHECK, {"keep": None, "drop": ["x"]}),
     ("generator t.csv --label y --classes no,yes --labels-are-public --keep x --source 'a town' --output g", PUBLIC, {
         "label": "y", "space": SPACE, "model": "copula", "text": "a town", "kind": "public"}),
     ("generator t.csv --label y --classes no,yes --labels-are-public --auxiliary --drop x --source s --model cells "

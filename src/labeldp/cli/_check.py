@@ -7,9 +7,10 @@ from pathlib import Path
 from labeldp import release, results
 from labeldp._own_files import write_new_file
 from labeldp.cli._command import Place
-from labeldp.cli._options import FileOptions, ledger_of
+from labeldp.cli._options import ColumnOptions, FileOptions, ledger_of
 from labeldp.cli._terminal import for_holder, progress, result
 from labeldp.errors import InputError
+from labeldp.release import tables
 
 
 def check(
@@ -20,6 +21,7 @@ def check(
     ledger: Path | None = None,
     save_classes: Path | None = None,
     team_ledger: Path | None = None,
+    columns: ColumnOptions,
     file: FileOptions,
     json_: bool = False,
 ) -> None:
@@ -37,12 +39,15 @@ def check(
         ledger: A ledger elsewhere than beside the table, such as that of last month.
         save_classes (FILE): A new file for the classes that occur, one a line, as --classes @FILE reads them.
         team_ledger: In place of --ledger, one that a team shares: see 'labeldp release --help'.
+        columns: The columns that will be public; by default the command proposes them.
         file: How CSV files are written.
         json_: Print JSON; 'labeldp schema' describes it.
     """
     for_holder()
+    given, ledgers = file.of(source), ledger_of(ledger, team_ledger)
+    keep, drop = (None, None) if columns == ColumnOptions() else columns.of(tables.open_table(given, label or ""))
     with progress() as bar:
-        found = release.check_table(file.of(source), label or "", bar, unit=unit, ledger=ledger_of(ledger, team_ledger))
+        found = release.check_table(given, label or "", bar, unit=unit, keep=keep, drop=drop, ledger=ledgers)
     if save_classes is not None:
         if found.label.is_number:
             raise InputError(f"{found.label.name!r} has numbers, and no classes to save; leave --save-classes out")

@@ -30,6 +30,11 @@ _MOST_PLANNED = 1 << 10
 #: A class of fewer rows is hardly learned, and one of a single row may name a person.
 _RARE = 20
 _PRIVATE = "For the holder alone: this page depends on the labels, so do not share it. Nothing was spent or written."
+#: What is said of columns that disclose labels, by what becomes of them.
+_DISCLOSING = {
+    "dropped": "{}: dropped below, because the column discloses labels. That it is dropped depends on labels too",
+    "kept": "{}: kept below as you declared, though the column discloses labels: drop it",
+}
 _EPSILON = "1"
 #: The file of classes that are too many to be typed.
 _CLASSES = Path("classes.txt")
@@ -198,9 +203,12 @@ def _decisions(found: TableCheck) -> Iterator[str]:
     """The decisions of the holder before the release."""
     yield from _decisions_on_people(found)
     for name, different in found.rare.items():
+        done, advice = (
+            ("dropped", "Keep it if they cannot") if name in found.left_out else ("kept", "Drop it if they do")
+        )
         yield (
-            f"{name!r} is dropped below: most of its {different:,} values occur in few rows, so they may show who "
-            "somebody is. Keep it if they cannot"
+            f"{name!r} is {done} below: most of its {different:,} values occur in few rows, so they may show who "
+            f"somebody is. {advice}"
         )
     yield from _notation(found)
     yield from found.remarks
@@ -224,8 +232,10 @@ def _decisions(found: TableCheck) -> Iterator[str]:
             "Leaving them out would disclose that they have no label"
         )
     if disclosing := found.disclosing:
-        names = ", ".join(map(repr, disclosing))
-        yield f"{names}: dropped below, because the column discloses labels. That it is dropped depends on labels too"
+        left_out = [name for name in disclosing if name in found.left_out]
+        for names, done in ((left_out, "dropped"), ([name for name in disclosing if name not in left_out], "kept")):
+            if names:
+                yield _DISCLOSING[done].format(", ".join(map(repr, names)))
     if not isinstance(found.table.path, Path):
         yield (
             f"a table in a store has no ledger beside it: charges in the ledgers of {Path.cwd()} count here, others do "
@@ -258,7 +268,7 @@ def _decisions_on_people(found: TableCheck) -> Iterator[str]:
             "each row is taken for one person: no column seems to be people with several rows. If one is, pass "
             "--unit COLUMN"
         )
-    if name := found.proposed_unit:
+    if (name := found.proposed_unit) in found.left_out:
         yield (
             f"{name!r} is dropped below, since it may name people, and --renumber releases a made-up number in its "
             f"place: which rows are of one {name} is public anyway, and models can then be judged on other people"
@@ -335,7 +345,7 @@ def release_command(found: TableCheck, classes: Path | None = None) -> str:
         words += ["--classes", f"@{file}" if file else _listed(label.classes)]
         words += ["--missing", label.missing_class] if label.missing_class else []
     words += ["--epsilon", _EPSILON, *(["--unit", unit] if unit else [])]
-    words += ["--renumber"] if found.proposed_unit else []
+    words += ["--renumber"] if found.proposed_unit in left_out else []
     words += ["--shuffle"] if _in_paths(found) or any(note.endswith(SHUFFLE) for note in found.notes) else []
     if found.ledger is not None or not isinstance(table.path, Path):
         words += ["--team-ledger" if found.team else "--ledger", str(ledger_path(table.path, found.ledger))]

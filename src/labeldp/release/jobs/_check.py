@@ -38,7 +38,7 @@ from labeldp.release.jobs._job import CheckedTable, TableJob
 from labeldp.release.jobs._ledgers import Spending
 from labeldp.release.jobs._release_table import unit_column
 from labeldp.release.ledger import Earlier, Ledger, PublicData
-from labeldp.release.released import KEEP, refuse_labels
+from labeldp.release.released import KEEP, kept_columns, refuse_labels
 from labeldp.release.tables import (
     SKETCH,
     CopyCounter,
@@ -166,6 +166,7 @@ class TableCheck:
         declared: True if the unit was declared, not proposed.
         ledger: The ledger that was named.
         team: True if that ledger is a team's.
+        kept: The columns that were declared public; None where they are proposed.
     """
 
     table: Table
@@ -180,6 +181,7 @@ class TableCheck:
     declared: bool = False
     ledger: Path | None = None
     team: bool = False
+    kept: tuple[str, ...] | None = None
 
     @property
     def proposed_unit(self) -> str:
@@ -201,7 +203,9 @@ class TableCheck:
 
     @property
     def left_out(self) -> list[str]:
-        """The columns that name rows or people, or disclose a label."""
+        """The columns that were not declared public; by default those that name rows or people, or disclose a label."""
+        if self.kept is not None:
+            return [column.name for column in self.columns if column.name not in self.kept]
         of_rows = self.unit == ROW and self.declared
         people = {self.proposed_unit, *(() if of_rows else (each.name for each in self.people))}
         private = {*self.disclosing} | people | set(self.rare)
@@ -217,6 +221,8 @@ def check_table(
     progress: Progress | None = None,
     *,
     unit: str | None = None,
+    keep: str | Sequence[str] | None = None,
+    drop: str | Sequence[str] | None = None,
     ledger: str | Path | Ledger | None = None,
 ) -> TableCheck:
     r"""Look at a table before its release: its columns and labels, who is in it, and what was released of it before.
@@ -228,6 +234,8 @@ def check_table(
         label: The label column.
         progress: Called with the name of the pass, the rows done, and the total number of rows (0 while unknown).
         unit: The column of the privacy unit, or ``"row"``; by default the one that is proposed.
+        keep: The public columns, as for ``release_table``; by default they are proposed.
+        drop: Or the columns that are not public.
         ledger: A ledger elsewhere than beside the table, or ``Ledger(path, team=True)`` that several users share.
 
     Example:
@@ -245,6 +253,7 @@ def check_table(
     table = open_table(source, label)
     others = [name for name in table.schema.names if name != table.label]
     unit = unit_column(table, unit) or unit
+    kept = None if keep is None and drop is None else tuple(kept_columns(table.schema, table.label, keep, drop))
     table = typed(_as_written(table, others), others)
     labels = _labels_of(table)
     job = TableJob(
@@ -262,6 +271,7 @@ def check_table(
         *(table, found.source.rows, columns, labels, people, found.remarks),
         *(found.notes, tuple(job.ledgers.earlier(found.data)), found.data.unit, unit is not None, job.spending.ledger),
         team=job.spending.team,
+        kept=kept,
     )
     return dataclasses.replace(check, remarks=(*check.remarks, *_singled_out(check, job.report)))
 
