@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Literal
 
 from labeldp.learning.features import CALENDAR, INSTALLED, EncoderCard
 from labeldp.learning.tables import IN_MEMORY, ClassScores, NumberScores
-from labeldp.privacy import Classes
 from labeldp.release.folder import clipping
 from labeldp.results._blocks import Commands, Grid, Part, Prose, Section, Terms
 from labeldp.results._numbers import listed, share, three_digits
@@ -115,13 +114,9 @@ def sets_part(sets: CalibratedSets) -> Part:
 
 
 _UNITS = (
-    "units with many rows have noisier labels, so the model follows units with few rows more closely: if the two kinds "
-    "differ, "
+    "units with many rows have noisier labels, so the model follows units with few rows more closely: where the two "
+    "kinds differ, its predictions may be wrong for each kind, though not on average over all rows"
 )
-_LEANING = {
-    True: "its probabilities may be wrong for each kind, though not on average over all rows",
-    False: "its predictions lean towards the latter",
-}
 _OF_ENCODER = (
     "the guarantee is about the labels of this release alone; it does not cover labels that the encoder was trained on"
 )
@@ -346,7 +341,7 @@ def _notes(learned: Learned) -> Iterator[str]:
         yield _OF_ENCODER
     certificate = learned.model.certificate
     if not certificate.of_answer and len(getattr(certificate.channel, "repeats", ())) > 1:
-        yield _UNITS + _LEANING[isinstance(certificate.space, Classes)]
+        yield _UNITS
     if (resampled := resampled_share(certificate)) is not None:
         rows = f"the features of {share(resampled)} of rows (expected) come from the generator"
         yield (

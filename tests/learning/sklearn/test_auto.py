@@ -16,7 +16,7 @@ from scipy.sparse import csr_matrix
 from scipy.special import expit
 from scipy.stats import spearmanr
 
-from labeldp import Classes, Curator, Interval, RandomizedResponse
+from labeldp import Classes, Curator, Interval, LaplaceResponse, RandomizedResponse
 from labeldp.errors import InputError, RowsError
 from labeldp.learning.choice import Fitted, Gains, Path, some_rows, varies
 from labeldp.learning.features import UnitScaler
@@ -26,7 +26,7 @@ from labeldp.learning.metrics import Units
 from labeldp.learning.sklearn import CLASSES, AutoClassifier, BoostingClassifier
 from labeldp.learning.sklearn import _auto as auto
 from labeldp.learning.sklearn._members import ClusterLeaves
-from labeldp.learning.sklearn._mixture import HeldOut, Mixture, held_out_classes
+from labeldp.learning.sklearn._mixture import HeldOut, Mixture, held_out_classes, held_out_numbers
 from labeldp.privacy.channels import ResponseChannel
 from labeldp.release import Release
 
@@ -412,6 +412,31 @@ def test_classes_are_as_common_as_rows_are_though_some_say_more():
         found = held_out_classes(release, fitted, every, (), units, doubt=doubt).best()
         assert found(predictions)[:, 1].mean() == pytest.approx(codes.mean(), abs=0.16)
     assert expit(np.diff(share_logits(release)))[0] < codes.mean() - 0.2
+
+
+def test_numbers_are_on_average_those_of_all_rows_though_some_say_more():
+    """Where people with one row differ from those with twenty, the constant and the mixture are right over all rows."""
+    random = np.random.default_rng(5)
+    people = np.repeat(np.arange(4400), np.repeat([1, 20], [4000, 400]))
+    signal = random.normal(size=len(people))
+    labels = np.clip(np.where(people < 4000, 30, 60) + 10 * signal, 0, 100).round()
+    release = Curator(labels, Interval(0, 100, 1), units=people).randomize(LaplaceResponse(Interval(0, 100, 1), 20.0))
+    predictions, every = (30 + 10 * signal)[None], np.arange(len(people))
+    fitted, units = [Fitted(None, predictions[0], True)], Units.of(people, release)
+    problem = held_out_numbers(release, fitted, every, [(every, every)], units)
+    found = problem.best()
+    for mean in (problem.start.constant, found(predictions).mean(), problem.mixed(found).mean()):
+        assert mean == pytest.approx(labels.mean(), abs=5.0)
+    again = Mixture.from_plain(found.plain(), 0, found.ends)
+    np.testing.assert_array_equal(again(predictions), found(predictions))
+    alone = held_out_numbers(
+        Curator(labels, Interval(0, 100, 1)).randomize(LaplaceResponse(Interval(0, 100, 1), 20.0)),
+        fitted,
+        every,
+        [(every, every)],
+        Units.of(None, len(people)),
+    ).best()
+    assert alone.shifts is None
 
 
 def test_a_model_that_tells_no_rows_apart_changes_nothing():

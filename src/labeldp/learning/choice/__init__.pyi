@@ -24,4 +24,6 @@ from ._work import Fitted as Fitted
 from ._work import Work as Work
 from ._work import varies as varies
 from ._work import Elsewhere as Elsewhere
+from ._shares import differ_by_row as differ_by_row
 from ._shares import shares_of_rows as shares_of_rows
+from ._shares import towards_all as towards_all

@@ -34,3 +34,4 @@ from ._released import blocks_of as blocks_of
 from ._released import effective_share as effective_share
 from ._released import require_identified as require_identified
 from ._released import unbiased_rows as unbiased_rows
+from ._numbers import precisions as precisions

@@ -106,6 +106,12 @@ def label_variance(release: Release, numbers: Float[np.ndarray, "n"]) -> float:
     return expected_mean(squares - 2.0 * mean * numbers + mean**2, even, _LEAST_VARIANCE * size, _MOST_VARIANCE * size)
 
 
+def precisions(release: Release, numbers: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
+    """Inverse-variance weights of rows, with mean 1."""
+    weights = 1.0 / (noise_variances(release) + label_variance(release, numbers))
+    return np.asarray(weights / weights.mean())
+
+
 def decoded_numbers(release: Release, means: Float[np.ndarray, "bins"] | None = None) -> Float[np.ndarray, "n"]:
     """Numbers whose mean is the estimated mean label of the label's bin; unbiased or plain numbers without bins.
 

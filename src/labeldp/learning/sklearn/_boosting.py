@@ -27,11 +27,12 @@ from labeldp.learning.losses import (
     ends_of,
     expected_mean,
     judge,
+    precisions,
     require_numeric_labels,
     require_release,
 )
 from labeldp.learning.metrics import ROWS, Units
-from labeldp.learning.sklearn._regressor import NumberRegressor, noise_ratio, number_gains, precisions
+from labeldp.learning.sklearn._regressor import NumberRegressor, noise_ratio, number_gains
 from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier, check_released_rows, checked_features
 from labeldp.release import Release
 

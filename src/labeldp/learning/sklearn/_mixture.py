@@ -13,11 +13,31 @@ from scipy.optimize import minimize, minimize_scalar, nnls
 from labeldp._arrays import freeze_arrays
 from labeldp._documented import documented_in
 from labeldp._shapes import Bool, Float, Int
-from labeldp.learning.choice import NO_HELP, SHARES, Fitted, Parts, is_clearly_better, predict_others, shares_of_rows
+from labeldp.learning.choice import (
+    NO_HELP,
+    SHARES,
+    Fitted,
+    Parts,
+    differ_by_row,
+    is_clearly_better,
+    predict_others,
+    shares_of_rows,
+    towards_all,
+)
 from labeldp.learning.heads import share_logits, softmax
-from labeldp.learning.losses import decoded_numbers, effective_share, ends_of, expected_mean, gain, row_loss, shifts_to
+from labeldp.learning.losses import (
+    decoded_numbers,
+    effective_share,
+    ends_of,
+    expected_mean,
+    gain,
+    label_variance,
+    precisions,
+    row_loss,
+    shifts_to,
+)
 from labeldp.learning.metrics import Units
-from labeldp.learning.sklearn._regressor import precisions, shrinkage, shrinkage_setting
+from labeldp.learning.sklearn._regressor import shrinkage, shrinkage_setting
 from labeldp.release import Release
 
 #: Probabilities below this are raised to it, so that a few certain mistakes do not decide a slope.
@@ -54,8 +74,8 @@ class Mixture:
         slopes: Factor of the distance of each model from the constant: 0 gives the constant, 1 leaves the model as it
             is. None for ones.
         slope: The same factor of their mean.
-        shifts: Added to the log probabilities of the mean, so that classes are as common as released labels say; None
-            for no shifts.
+        shifts: Added to the log probabilities of the mean, so that classes are as common as released labels say, or to
+            numbers, so that their mean is that of all rows; None for no shifts.
         ends: Ends of the declared range of numbers; None for classes.
     """
 
@@ -63,7 +83,7 @@ class Mixture:
     weights: Float[np.ndarray, "m"]
     slopes: Float[np.ndarray, "m"] | None = None
     slope: float = 1.0
-    shifts: Float[np.ndarray, "k"] | None = None
+    shifts: Float[np.ndarray, "..."] | None = None
     ends: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
@@ -113,7 +133,8 @@ class Mixture:
     def plain(self) -> dict[str, Any]:
         """The combination of one model and the constant, as plain data for a file."""
         if self.ends is not None:
-            return {"weights": self.weights.tolist(), "centre": float(self.constant)}
+            shift = {} if self.shifts is None else {"shift": float(self.shifts)}
+            return {"weights": self.weights.tolist(), "centre": float(self.constant), **shift}
         return {"slope": self.slope, "shifts": np.asarray(self.shifts).tolist()}
 
     @classmethod
@@ -133,12 +154,12 @@ class Mixture:
         if body is None:
             return None
         if ends is None:
-            numbers = np.array([body["slope"], *body["shifts"]], np.float64)
+            numbers, expected = np.array([body["slope"], *body["shifts"]], np.float64), 1 + classes
             found = cls(_even(classes), np.ones(1), slope=float(numbers[0]), shifts=numbers[1:])
         else:
-            numbers = np.array([body["centre"], *body["weights"]], np.float64)
-            found = cls(numbers[0], numbers[1:], ends=ends)
-        if len(numbers) != 1 + (classes if ends is None else 1) or found.slope < 0.0 or not np.isfinite(numbers).all():
+            numbers, expected = np.array([body["centre"], body.get("shift", 0.0), *body["weights"]], np.float64), 3
+            found = cls(numbers[0], numbers[2:], shifts=numbers[1] if "shift" in body else None, ends=ends)
+        if len(numbers) != expected or found.slope < 0.0 or not np.isfinite(numbers).all():
             raise ValueError("a combination of other models or classes, or of numbers that are not finite")
         return found
 
@@ -150,7 +171,7 @@ class Mixture:
             start = np.log(np.maximum(self.constant, _LEAST))
             return softmax(start + slope * (np.log(np.maximum(predicted, _LEAST)) - start) + shifts)
         offsets = np.clip(predicted, *self.ends) - self.constant
-        return np.asarray(np.clip(self.constant + slope * offsets, *self.ends))
+        return np.asarray(np.clip(self.constant + slope * offsets + shifts, *self.ends))
 
 
 #: The names that files of earlier versions have.
@@ -171,6 +192,8 @@ class HeldOut:
         start: The mixture of no models: the constant of all rows.
         solve: Function of these that returns the best mixture.
         constants: Of numbers, for each row the constant of the rows that models were fitted on; None of classes.
+        counts: Of numbers some of which say more than others, weights that do not depend on that; else None.
+        spread: Of numbers, the variance of labels.
     """
 
     labels: Any
@@ -182,6 +205,8 @@ class HeldOut:
     start: Mixture
     solve: Callable[[HeldOut], Mixture]
     constants: Float[np.ndarray, "h"] | None = None
+    counts: Float[np.ndarray, "h"] | None = None
+    spread: float = 0.0
 
     def take(self, rows: np.ndarray) -> Self:
         """The problem of some of the rows; of classes with the shares of these rows alone."""
@@ -195,6 +220,7 @@ class HeldOut:
             weights=self.weights[rows],
             units=units,
             constants=None if self.constants is None else self.constants[rows],
+            counts=None if self.counts is None else self.counts[rows],
         )
 
     def best(self) -> Mixture:
@@ -265,12 +291,20 @@ def held_out_numbers(
         sample_weight: Weights of the n rows.
     """
     numbers, ends = decoded_numbers(release), ends_of(release)
-    weights, constants = sample_weight * precisions(release, numbers), np.empty(len(numbers))
+    counts, spread = np.broadcast_to(sample_weight, numbers.shape), label_variance(release, numbers)
+    weights, constants, differ = counts * precisions(release, numbers), np.empty(len(numbers)), differ_by_row(release)
+
+    def constant(some: Int[np.ndarray, "m"]) -> float:
+        precise = expected_mean(numbers[some], weights[some], *ends)
+        more = towards_all(precise, numbers[some], spread, units.take(some), counts[some]) if differ else 0.0
+        return float(np.clip(precise + more, *ends))
+
     for fit, held in parts:
-        constants[held] = expected_mean(numbers[fit], weights[fit], *ends)
-    start = Mixture(np.asarray(expected_mean(numbers, weights, *ends)), np.empty(0), ends=ends)
+        constants[held] = constant(fit)
+    start = Mixture(np.asarray(constant(np.arange(len(numbers)))), np.empty(0), ends=ends)
     found = _held_out(numbers[rows], fitted, weights[rows], units.take(rows), start, _least_squares)
-    return replace(found, predictions=np.clip(found.predictions, *ends), constants=constants[rows])
+    found = replace(found, predictions=np.clip(found.predictions, *ends), constants=constants[rows], spread=spread)
+    return replace(found, counts=counts[rows]) if differ else found
 
 
 def _held_out(
@@ -423,7 +457,7 @@ def _least_squares(problem: HeldOut) -> Mixture:
     precisions p, means c of other folds, predictions ``c + d``, variance ``s^2`` of weighted residuals, and prior
     variance v: few effective rows move weights little. The prior means b are equal and sum to one for models whose
     predictions are posterior means, and 0 for others, unless there are others alone. Then the expected factor towards
-    the mean label (``shrinkage``).
+    the mean label (``shrinkage``). Where labels of some rows say more, at last the mean is that of all rows.
 
     References:
         Wolpert 1992 and Breiman 1996 (stacking with weights of at least 0).
@@ -440,4 +474,8 @@ def _least_squares(problem: HeldOut) -> Mixture:
     before = posterior / posterior.sum() if usual else np.full(models, 1.0 / models)
     weights = nnls(rows, np.append(goal, prior * before))[0]
     factor = shrinkage(weights @ offsets, targets, problem.weights, problem.units, calibrated=usual)
-    return replace(problem.start, weights=factor * weights, slopes=None)
+    found = replace(problem.start, weights=factor * weights, slopes=None)
+    if problem.counts is None:
+        return found
+    left = problem.labels - problem.mixed(found)
+    return replace(found, shifts=towards_all(0.0, left, problem.spread, problem.units, problem.counts))

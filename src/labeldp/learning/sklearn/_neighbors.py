@@ -21,13 +21,14 @@ from labeldp.learning.losses import (
     ends_of,
     label_variance,
     noise_variances,
+    precisions,
     require_identified,
     require_numeric_labels,
     require_release,
     unbiased_numbers,
 )
 from labeldp.learning.metrics import Units
-from labeldp.learning.sklearn._regressor import NumberRegressor, precisions
+from labeldp.learning.sklearn._regressor import NumberRegressor
 from labeldp.learning.sklearn._soft_labels import (
     ProbabilityClassifier,
     SparseInput,

@@ -32,8 +32,8 @@ from labeldp.learning.losses import (
     is_decodable,
     is_unbiased,
     label_variance,
-    noise_variances,
     plain_numbers,
+    precisions,
     require_numeric_labels,
     unbiased_numbers,
 )
@@ -365,12 +365,6 @@ def usual_boosting(ratio: float) -> HistGradientBoostingRegressor:
 def noise_ratio(release: Release, numbers: Float[np.ndarray, "n"]) -> float:
     """Approximate ratio of the variances of released numbers and labels, at least 1."""
     return max(1.0, float(np.var(numbers)) / label_variance(release, numbers))
-
-
-def precisions(release: Release, numbers: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
-    """Inverse-variance weights of rows, with mean 1."""
-    weights = 1.0 / (noise_variances(release) + label_variance(release, numbers))
-    return np.asarray(weights / weights.mean())
 
 
 def number_gains(

@@ -33,8 +33,15 @@ import numpy as np
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning import metrics
-from labeldp.learning.choice import predict_others, shares_of_rows
-from labeldp.learning.losses import class_numbers, decoded_numbers, require_identified, require_numeric_labels
+from labeldp.learning.choice import predict_others, shares_of_rows, towards_all
+from labeldp.learning.losses import (
+    class_numbers,
+    decoded_numbers,
+    label_variance,
+    precisions,
+    require_identified,
+    require_numeric_labels,
+)
 from labeldp.learning.metrics import Bounds, Calibration, Estimate, Estimates, NumberCalibration, Units
 from labeldp.privacy import ClassProbabilities, declared_columns
 from labeldp.privacy.channels import ClassChannel
@@ -423,7 +430,13 @@ def number_scores(
     sample = Units.of(units, require_numeric_labels(release))
     values, place = decoded_numbers(release), metrics.folds_to_choose_on(release, folds, sample)
     squared = metrics.mean_squared_error(release, predicted, units=sample)
-    constant = constants_of_others(place, lambda others: values[others].mean(keepdims=True))
+    weights, spread = precisions(release, values), label_variance(release, values)
+
+    def mean_of_rows(others: Int[np.ndarray, "m"]) -> Float[np.ndarray, "1"]:
+        precise = np.average(values[others], weights=weights[others])
+        return np.array([precise + towards_all(precise, values[others], spread, sample.take(others))])
+
+    constant = constants_of_others(place, mean_of_rows)
     over = metrics.mean_of_rows(
         metrics.gains_of(release, predicted) - metrics.gains_of(release, constant), 0.95, units=sample
     )
