@@ -90,3 +90,27 @@ def test_labels_alone_are_not_taken_for_those_of_other_tables(table, tmp_path):
     assert check_table(digits, "label").earlier == ()
     release_table(digits, "label", Classes([0, 1]), 1.0, tmp_path / "two", keep=[], unit="row")
     assert [each.entry.label for each in check_table(digits, "label").earlier] == ["label"]
+
+
+@pytest.mark.parametrize(
+    ("exceptions", "rows", "named"), [(0, 300, True), (1, 300, True), (2, 300, False), (0, 99, False)]
+)
+def test_values_that_tell_a_class_are_named(tmp_path, exceptions, rows, named):
+    """From 100 rows on, of which 99.5 % are of one class; not of columns that are left out, and no class is said."""
+    ward = np.where(np.arange(1000) < rows, "q", "r")
+    ill = np.where(np.arange(1000) % 2 == 0, "yes", "no")
+    ill[:rows] = "yes"
+    ill[:exceptions] = "no"
+    table = pd.DataFrame({"ward": ward, "x": np.arange(1000) % 7, "ill": ill}).sample(frac=1, random_state=0)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    found = [each for each in check_table(tmp_path / "t.csv", "ill").remarks if "are of one class" in each]
+    assert [each.startswith(f"'ward' is 'q' in {rows} rows that were looked at") for each in found] == [True] * named
+    assert not any("yes" in each for each in found)
+    assert not any("of one class" in each for each in check_table(tmp_path / "t.csv", "ill", drop=["ward"]).remarks)
+
+
+def test_values_tell_no_class_that_nearly_all_rows_have(tmp_path):
+    """By chance, a hundred rows have no exception where one in two hundred does."""
+    table = pd.DataFrame({"x": np.arange(2000) % 20, "ill": np.where(np.arange(2000) % 200 == 1, "yes", "no")})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    assert not any("of one class" in each for each in check_table(tmp_path / "t.csv", "ill").remarks)

@@ -695,7 +695,7 @@ def test_rows_grouped_by_label_are_noted_privately(release, write_table, columns
     shuffled = write_table(tables / "b.parquet", {"id": others, "colour": columns["colour"]})
     done = release(shuffled, "o2", keep=["id"], other_people="another table", ledger=tables / "l")
     assert done.notes == ()
-    assert "no kept column and no row order was found" in done.notes_file.read_text()
+    assert "no kept column as a whole equals or determines labels" in done.notes_file.read_text()
 
 
 def test_notes_stay_private_in_a_file_that_was_not(release, write_table, columns, tables):

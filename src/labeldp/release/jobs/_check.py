@@ -33,7 +33,7 @@ from labeldp.columns import (
 )
 from labeldp.errors import TableError
 from labeldp.privacy import Classes, Interval, LabelSpace
-from labeldp.release.curator import ROW
+from labeldp.release.curator import ROW, TableSource
 from labeldp.release.jobs._job import CheckedTable, TableJob
 from labeldp.release.jobs._ledgers import Spending
 from labeldp.release.jobs._release_table import unit_column
@@ -55,6 +55,7 @@ from labeldp.release.tables import (
     open_table,
     parts_of,
     people_in,
+    telling_values,
     typed,
 )
 
@@ -64,6 +65,8 @@ MOST_ROWS, MOST_VALUES = 1 << 18, 1 << 18
 MOST_LABELS = 1 << 12
 #: A label of more different values than this is no class, if its values are numbers.
 _MOST_CLASSES = 50
+#: Values that tell a class, to be named.
+_MOST_TELLING = 5
 #: Points of an interval in which the order of numbers is looked at.
 _POINTS = 64
 _ROWS_PER_BATCH = 1 << 16
@@ -159,7 +162,8 @@ class TableCheck:
         columns: The public columns.
         label: The labels.
         people: Columns that may be people with several rows.
-        remarks: Remarks on public columns together, such as rows that are copies of each other.
+        remarks: Remarks on public columns together, such as rows that are copies of each other, and on values whose
+            rows are nearly all of one class.
         notes: Columns and row orders that disclose labels.
         earlier: Earlier charges of what may be these rows, of any label.
         unit: The column of the privacy unit, by which returning units were counted, or ``"row"``.
@@ -221,8 +225,8 @@ def check_table(
     progress: Progress | None = None,
     *,
     unit: str | None = None,
-    keep: str | Sequence[str] | None = None,
-    drop: str | Sequence[str] | None = None,
+    keep: Sequence[str] | None = None,
+    drop: Sequence[str] | None = None,
     ledger: str | Path | Ledger | None = None,
 ) -> TableCheck:
     r"""Look at a table before its release: its columns and labels, who is in it, and what was released of it before.
@@ -273,7 +277,8 @@ def check_table(
         team=job.spending.team,
         kept=kept,
     )
-    return dataclasses.replace(check, remarks=(*check.remarks, *_singled_out(check, job.report)))
+    seen = (*_singled_out(check, job.report), *_of_one_class(check, found.source))
+    return dataclasses.replace(check, remarks=(*check.remarks, *seen))
 
 
 def _singled_out(check: TableCheck, report: Progress) -> Iterator[str]:
@@ -289,6 +294,20 @@ def _singled_out(check: TableCheck, report: Progress) -> Iterator[str]:
         f"{found.sentence(who)} on the columns that would be kept{alone}: whoever knows these values of somebody finds "
         "their rows. Only labels are protected; whether the columns may leave is for you to decide"
     )
+
+
+def _of_one_class(check: TableCheck, source: TableSource) -> Iterator[str]:
+    """Remarks on values of columns that would be kept whose rows are nearly all of one class."""
+    kept = [each.name for each in check.columns if each.name not in {*check.left_out, *check.disclosing}]
+    if check.label.is_number or not kept:
+        return
+    found = sorted(telling_values(source.parts, source.space, kept), key=lambda each: -each[2])
+    for name, value, rows, share in found[:_MOST_TELLING]:
+        what = "missing" if value is None else repr(str(value))
+        yield (
+            f"{name!r} is {what} in {rows:,} rows that were looked at, and {math.floor(1000 * share) / 10:g} % of them "
+            "are of one class: whoever knows this of somebody knows the label. Merge such values, or drop the column"
+        )
 
 
 def _counted(batches: Iterator[pa.RecordBatch], rows: int, report: Progress) -> Iterator[pa.RecordBatch]:

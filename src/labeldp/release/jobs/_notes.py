@@ -162,8 +162,9 @@ def write_notes(ledger: Path, notes: tuple[str, ...]) -> Path:
     if os.path.lexists(path) and not is_own(path.lstat()):
         path = ledger.with_name(f"{ledger.name}.{os.geteuid()}.notes")
     lines = notes or (
-        "no kept column and no row order was found to disclose labels; columns were looked at in the first rows of up "
-        "to 64 files",
+        "no kept column as a whole equals or determines labels, and rows are in no order that discloses them, in the "
+        "first rows of up to 64 files. Single values, and the rows of one person together, were not looked at: "
+        "'labeldp check' names values that tell a class",
     )
     with suppress(OSError):  # the failure of a release must not depend on notes
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)

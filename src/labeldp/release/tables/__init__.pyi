@@ -5,6 +5,7 @@ from ._first_pass import SHUFFLE as SHUFFLE
 from ._orders import sorted_columns as sorted_columns
 from ._first_pass import column_heads as column_heads
 from ._first_pass import disclosing_columns as disclosing_columns
+from ._first_pass import telling_values as telling_values
 from ._first_pass import label_codes as label_codes
 from ._first_pass import prior_of as prior_of
 from ._first_pass import survey as survey

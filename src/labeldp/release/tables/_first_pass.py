@@ -35,6 +35,10 @@ SHUFFLE = "shuffle them (--shuffle, shuffle=True), or shuffle the table first"
 #: Rows of a fingerprint: few, so that a table is recognized after rows were appended.
 _FINGERPRINT_ROWS = 32
 _FEW_VALUES = 0.5
+#: Rows of a value, and their share of one class, from which it tells the class.
+_TELLING_ROWS, _TELLING_SHARE = 100, 0.995
+#: Rows of other classes that have to be expected of it, and how many times rarer they have to be.
+_EXPECTED_OTHERS = 10.0
 
 
 @dataclass(frozen=True)
@@ -309,21 +313,59 @@ def disclosing_columns(
     """
     if not labels or not (names or beside):
         return
-    chosen = [parts[place] for place in np.unique(np.linspace(0, len(parts) - 1, min(len(parts), _HEADS)).astype(int))]
-    rows, wanted = max(1, _HEAD // len(chosen)), list(dict.fromkeys([*labels, *names]))
-    heads = [part.table.first(wanted, rows) for part in chosen]
-    pairs = [(part.table, batch) for part, batch in zip(chosen, heads, strict=True) if batch is not None]
+    wanted = list(dict.fromkeys([*labels, *names]))
+    heads = _heads(parts, wanted)
+    pairs = [(part.table, batch) for part, batch in heads]
     own = parts[0].table.label  # its type may differ from file to file, where labels are missing
     groups = {name: _groups([batch[name] for _, batch in pairs]) for name in wanted if name != own}
     if own in labels:
         groups[own] = np.concatenate([label_codes(table, batch, space, 0) for table, batch in pairs]).astype(np.int64)
     for name, numbers in beside.items():
-        pieces = [numbers[part.first :][: head.num_rows] for part, head in zip(chosen, heads, strict=True) if head]
+        pieces = [numbers[part.first :][: head.num_rows] for part, head in heads]
         groups[name] = np.concatenate(pieces).astype(np.int64)
     for label, name in itertools.product(labels, [*names, *beside]):
         codes, values = groups[label], groups[name]
         if label != name and codes is not None and values is not None and _determines(values, codes):
             yield name, label
+
+
+def telling_values(
+    parts: Sequence[TablePart], space: LabelSpace, names: Sequence[str]
+) -> Iterator[tuple[str, object, int, float]]:
+    """Values of columns whose rows are nearly all of one class, in the first rows of parts all over the table.
+
+    Exceptions from such a class are ten times rarer than in all rows, by whose shares ten or more were expected.
+
+    Returns:
+        The column, the value, the number of its rows, and the share of its most common class.
+    """
+    heads = _heads(parts, [parts[0].table.label, *names])
+    if not heads:
+        return
+    codes = np.concatenate([label_codes(part.table, batch, space, 0) for part, batch in heads]).astype(np.int64)
+    others = 1.0 - np.bincount(codes, minlength=space.size) / codes.size
+    for name in names:
+        values = pa.chunked_array([batch[name] for _, batch in heads]).combine_chunks()
+        if (places := _groups([values])) is None:
+            continue
+        sizes = np.bincount(places)
+        often = np.flatnonzero(sizes >= _TELLING_ROWS)
+        order = np.full(sizes.size, -1)
+        order[often] = np.arange(often.size)
+        seen, cells = order[places] >= 0, order[places] * space.size + codes
+        counts = np.bincount(cells[seen], minlength=often.size * space.size).reshape(often.size, space.size)
+        rows, expected = sizes[often], sizes[often] * others[counts.argmax(axis=1)]
+        fewest = np.minimum(rows * (1.0 - _TELLING_SHARE), expected / _EXPECTED_OTHERS)
+        for at in np.flatnonzero((expected >= _EXPECTED_OTHERS) & (rows - counts.max(axis=1) <= fewest)):
+            value = values[int((places == often[at]).argmax())].as_py()
+            yield name, value, int(rows[at]), float(counts[at].max() / rows[at])
+
+
+def _heads(parts: Sequence[TablePart], names: Sequence[str]) -> list[tuple[TablePart, pa.RecordBatch]]:
+    """The first rows of parts all over the table."""
+    chosen = [parts[place] for place in np.unique(np.linspace(0, len(parts) - 1, min(len(parts), _HEADS)).astype(int))]
+    read = [(part, part.table.first(names, max(1, _HEAD // len(chosen)))) for part in chosen]
+    return [(part, batch) for part, batch in read if batch is not None]
 
 
 def _determines(values: Int[np.ndarray, "n"], codes: Int[np.ndarray, "n"]) -> bool:
