@@ -142,10 +142,10 @@ def test_cards_and_pages_say_what_the_guarantee_says(tmp_path):
 
 
 def test_the_page_of_a_plan_has_the_condition(tmp_path, capsys):
-    """What someone can become who is 5 % sure stands beside what makes them so."""
+    """What someone can become who is 10 % sure stands beside what makes them so."""
     pytest.importorskip("jinja2")
     assert main(["plan", "--classes", "2", "--rows", "1000", "--json"]) == 0
     (tmp_path / "plan.json").write_text(capsys.readouterr().out, encoding="utf-8")
     texts = page_of(tmp_path / "plan.json")
-    assert any("5 % sure" in text for text in texts)
+    assert any("10 % sure" in text for text in texts)
     assert unconditional(texts) == []

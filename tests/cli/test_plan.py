@@ -36,7 +36,9 @@ def test_the_labels_of_a_table_are_never_read(run, tmp_path, ending):
     (text,) = told
     assert "zq-secret" not in text
     assert "400 rows, 3 classes" in text
-    vary, spread, components = re.search(r"(\d) numeric columns .* dimension (\S+) .*; (\d)", text).groups()
+    vary, spread, components = re.search(
+        r"(\d) numeric columns that vary together as (\S+) independent .*; (\d)", text
+    ).groups()
     assert (vary, components) == ("4", "2")
     assert 1.5 < float(spread) < 2.1
 

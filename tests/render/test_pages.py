@@ -175,7 +175,8 @@ def test_a_page_begins_with_whom_and_what_it_is_of(tmp_path):
 def test_an_officer_finds_the_terms_of_the_guide_and_room_to_sign(tmp_path):
     """Privacy unit, trust, and what was spent; earlier releases where the table told, else whom to ask."""
     part = part_of_units(tmp_path, [1, 2, 2, 3])
-    assert "privacy unit" in dict(part.facts)
+    assert {"privacy unit", "delta (probability of failure)"} <= dict(part.facts).keys()
+    assert "a supply of chance in the computer that nobody can predict" in html_of(Page((part,)))
     promise = next(each for each in part.sections if each.title == "What is promised, and to whom")
     terms = dict(promise.blocks[0].rows)
     assert terms["privacy unit"] == "all rows of one patient_id, of which nobody has more than 3"

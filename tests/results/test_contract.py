@@ -19,6 +19,7 @@ from labeldp.cli import main
 from labeldp.errors import InputError
 from labeldp.learning.inference import coefficients, mean_difference, treatment_effect
 from labeldp.learning.tables._scores import class_scores, number_scores
+from labeldp.privacy import Guarantee
 from labeldp.release.ledger import spent_by_data
 from labeldp.render import html_of, in_markdown
 from labeldp.results import (
@@ -300,7 +301,7 @@ def test_calibration_is_shown_where_it_says_most(share, sharp, detail):
 def table_of(part):
     """The table over epsilon of a plan, by the names of its columns."""
     tables = (block for section in part.sections for block in section.blocks if isinstance(block, blocks.Grid))
-    (grid,) = (each for each in tables if "5 % sure becomes at most" in each.columns)
+    (grid,) = (each for each in tables if "10 % sure becomes at most" in each.columns)
     return [dict(zip(grid.columns, row, strict=True)) for row in grid.rows]
 
 
@@ -344,8 +345,9 @@ def test_bounds_in_a_plan_are_rounded_up_in_every_form(shares):
     part = described(found)
     page, markdown = (re.sub(r"\\", "", text) for text in (html_of(Page((part,))), in_markdown(part)))
     for row, line in zip(found.over_epsilon, table_of(part), strict=True):
-        shown = line["5 % sure becomes at most"]
-        assert row.suspicion <= float(shown.removesuffix(" %")) / 100 <= row.suspicion * 1.01
+        shown = line["10 % sure becomes at most"]
+        most = Guarantee(row.epsilon).posterior(0.1)
+        assert most <= float(shown.removesuffix(" %")) / 100 <= most * 1.01
         assert shown in page
         assert shown in markdown
 

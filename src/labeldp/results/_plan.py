@@ -13,12 +13,12 @@ import numpy as np
 
 from labeldp._checks import printable
 from labeldp.bounds import Limits
-from labeldp.bounds.planning import CLEAN_AREA, SUSPICION, EffectiveDimension, Forecast, Goal, Option
+from labeldp.bounds.planning import CLEAN_AREA, EffectiveDimension, Forecast, Goal, Option
 from labeldp.privacy import Guarantee, Interval, LabelSpace
 from labeldp.results._blocks import Block, Grid, Part, Picture, Prose, Section, Terms
 from labeldp.results._limits import grounds, limits_blocks
 from labeldp.results._numbers import counted, exactly_above, posterior, share, three_digits
-from labeldp.results._plan_choice import Choosing, choice_sections
+from labeldp.results._plan_choice import TARGET, Choosing, choice_sections
 from labeldp.results._plan_costs import (
     Column,
     area,
@@ -336,8 +336,11 @@ def _over_epsilon(planned: Planned) -> Iterator[Block]:
     title = f"{forecast.rows:,} rows, {how}"
     if forecast.units is not None:
         title += f"; units of up to {forecast.units.most:,} rows, which share epsilon"
-    title += f"; {_PERCENT * SUSPICION:g} % sure: by everything else"
-    suspected: Column = (f"{_PERCENT * SUSPICION:g} % sure becomes at most", lambda row: posterior(row.suspicion))
+    title += f"; {_PERCENT * TARGET:g} % sure: by everything else"
+    suspected: Column = (
+        f"{_PERCENT * TARGET:g} % sure becomes at most",
+        lambda row: posterior(Guarantee(row.epsilon).posterior(TARGET)),
+    )
     yield _grid(title, [*costs_columns(forecast), suspected], planned.over_epsilon, ("mechanism",))
     if shows_error(forecast):
         yield Prose("* if the assumptions above hold", "aside")
@@ -435,8 +438,9 @@ def _findings(forecast: Forecast, shape: EffectiveDimension | None) -> dict[str,
         findings["error"] += ", by a linear model"
     if shape is not None:
         findings["features"] = (
-            f"{shape.columns} numeric columns that vary, of effective dimension {shape.participation:.3g} "
-            f"(participation ratio); {shape.components} principal components hold 90 % of their variance"
+            f"{shape.columns} numeric columns that vary together as {shape.participation:.3g} independent ones would: "
+            "their effective dimension (participation ratio of the variances of their principal components); "
+            f"{shape.components} of these components hold 90 % of their variance"
         )
     return findings
 

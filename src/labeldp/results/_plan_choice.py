@@ -13,7 +13,7 @@ from labeldp.results._numbers import above, epsilon_above, posterior, three_digi
 from labeldp.results._plan_costs import Column, costs_columns
 
 #: Beliefs before a release, and the one that a target is for.
-_BELIEFS, _TARGET = (0.5, 0.1, 0.01), 0.1
+_BELIEFS, TARGET = (0.5, 0.1, 0.01), 0.1
 _PERCENT = 100.0
 #: Prediction sets: their coverage, the normal quantile of its confidence of 95 %, and the share of rows that shows it.
 _COVERAGE, _QUANTILE, _SHOWING = 0.9, 1.645, 0.2
@@ -120,19 +120,19 @@ def _beliefs() -> Iterator[Column]:
 def _totals(spent: Guarantee) -> Iterator[Column]:
     """Total of all releases, and the limit of a belief by them."""
     yield "epsilon of all releases together", lambda option: epsilon_above(spent.epsilon + option.epsilon)
-    yield _sure(_TARGET, by_all=True), lambda option: posterior(_after(option, spent))
+    yield _sure(TARGET, by_all=True), lambda option: posterior(_after(option, spent))
 
 
 def _after(option: Option, spent: Guarantee | None) -> float:
     """The most that the belief of targets can become by all releases together."""
     before = 0.0 if spent is None else spent.epsilon
-    return Guarantee(math.nextafter(before + option.epsilon, math.inf)).posterior(_TARGET)
+    return Guarantee(math.nextafter(before + option.epsilon, math.inf)).posterior(TARGET)
 
 
 def _targets(choosing: Choosing, forecast: Forecast, spent: Guarantee | None) -> Iterator[Target]:
     """Ways to find an epsilon: the largest within a limit on beliefs, and the smallest that is good enough."""
     beliefs = [float(posterior(_after(each, spent)).removesuffix(" %")) for each in choosing.options]
-    question = f"Largest epsilon at which {_sure(_TARGET, by_all=spent is not None)} (in %)"
+    question = f"Largest epsilon at which {_sure(TARGET, by_all=spent is not None)} (in %)"
     yield Target(question, tuple(beliefs), at_most=True, largest=True)
     if forecast.of_numbers:
         errors = [each.error if each.test_error is None else each.test_error for each in choosing.options]

@@ -77,6 +77,10 @@ _WHO = {
     "peer": "Peers, who exchanged their labels before anything was released.",
     "shuffle": "Nobody but the holder of the table: each label was randomized alone, then shuffled in its cell.",
 }
+_RANDOM_SOURCE = (
+    "A cryptographic random source is a supply of chance in the computer that nobody can predict, or repeat later: not "
+    "even whoever drew the labels."
+)
 _AGAIN = (
     "To check it again: labeldp verify, with this folder. It prints the fingerprint of the certificate: if that is the "
     "one below, under Files, the folder is that of this page."
@@ -121,7 +125,7 @@ def release_part(folder: Path, verdict: Verdict, at: datetime | None = None) -> 
         lead=(_verified(verdict, at), *_example(certificate), certificate.meaning),
         facts=(
             ("epsilon", epsilon_above(promise.epsilon)),
-            ("delta", delta_above(promise.delta)),
+            ("delta (probability of failure)", delta_above(promise.delta)),
             ("privacy unit", promise.unit),
             *((("units", people.split()[0]),) if people else ()),
             ("rows", f"{certificate.rows:,}"),
@@ -206,6 +210,7 @@ def _sections(folder: Path, verdict: Verdict, certificate: Certificate) -> Itera
                 (*_NOT_PROMISED, *_singled_out(folder, certificate)),
             ),
             Grid.of("What rests on somebody's word", ("statement", "who knows"), _unproven(verdict, certificate)),
+            Prose(_RANDOM_SOURCE, "aside"),
         ),
     )
     yield Section("What was checked", tuple(_checked(verdict)))

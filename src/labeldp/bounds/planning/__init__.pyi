@@ -4,7 +4,6 @@ from ._conventions import Conventions as Conventions
 from ._forecast import CLEAN_AREA as CLEAN_AREA
 from ._forecast import EPSILONS as EPSILONS
 from ._forecast import NO_FEATURES as NO_FEATURES
-from ._forecast import SUSPICION as SUSPICION
 from ._forecast import TIMES_NOISE as TIMES_NOISE
 from ._forecast import Forecast as Forecast
 from ._forecast import Goal as Goal

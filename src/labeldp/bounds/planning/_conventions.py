@@ -81,7 +81,11 @@ class Conventions:
                 f"{power} (margin exponent {self.margin:g})"
             )
             features = f"and features are spread evenly, with an effective dimension of {self.dimension:.3g}"
-            smooth = f"class probabilities are Hölder smooth of order {self.smoothness:g}, alike in every direction"
+            power = "" if self.smoothness == 1.0 else f", to the power {self.smoothness:g}"
+            smooth = (
+                "class probabilities of two rows differ at most in proportion to the distance of their features"
+                f"{power} (Hölder smooth of order {self.smoothness:g}), alike in every direction"
+            )
             none = "there are no features, so that the error is that of naming the most common class of all rows"
             return (f"{about}, {features}", smooth, constants) if self.dimension else (none, about, constants)
         even = self.spread is None and self.shares is None
