@@ -132,3 +132,28 @@ def test_figures_of_numbers_say_that_labels_were_clipped(run, tmp_path, monkeypa
 def test_figures_of_classes_say_nothing_of_a_range(run, shared):
     """Nothing was clipped."""
     assert "clipped" not in run("describe", shared).out
+
+
+def test_rows_without_a_treatment_are_left_out_and_counted(run, tmp_path, monkeypatch):
+    """The effect is that of the function on all other rows, and a note says how many."""
+    monkeypatch.chdir(tmp_path)
+    rows, rng = 900, np.random.default_rng(2)
+    drug = np.where(np.arange(rows) % 10 == 3, "", np.where(rng.random(rows) < 0.5, "yes", "no"))
+    table = pd.DataFrame({"drug": drug, "age": rng.integers(20, 90, rows), "person": np.arange(rows) // 2})
+    ill = np.where(rng.random(rows) < 0.3 + 0.3 * (drug == "yes"), "yes", "no")
+    table.assign(ill=ill).to_csv("t.csv", index=False)
+    release_table("t.csv", "ill", SPACE, 6.0, "gaps", drop=[], unit="person")
+    ran = run("effect", "gaps", "--treatment", "drug", "--features", "age", "--json")
+    assert ran.err.startswith("note: 90 of 900 rows have no 'drug' and are left out")
+    kept = np.flatnonzero(drug)
+    expected = treatment_effect(
+        Release.load("gaps")[kept],
+        public_columns("gaps").take(kept),
+        treatment="drug",
+        features=["age"],
+        units=table["person"][kept],
+    )
+    (found,) = json.loads(ran.out)["effect"]["effects"]
+    assert (found["rows"], found["difference"]["value"]) == (810, expected.effects[0].difference.value)
+    whole = run("effect", "gaps", "--treatment", "person", "--treated", "1", "--features", "age")
+    assert "are left out" not in whole.err

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from labeldp import _checks, results
 from labeldp.cli._command import ReleaseFolder
-from labeldp.cli._terminal import names, printed_warnings, progress, result
+from labeldp.cli._terminal import complain, names, printed_warnings, progress, result
 from labeldp.errors import InputError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def effect(
 
     Args:
         directory (DIR): The folder of a release: a path, or an address such as s3://bucket/shared.
-        treatment (COLUMN): The public column of the treatment.
+        treatment (COLUMN): The public column of the treatment; rows without a value are left out, and counted.
         treated (VALUE,...): Its value for treated rows, or several; rows with any other value are untreated. Default:
             the 1, yes or true of two values.
         outcome (CLASS): The class whose probability is compared; default: the last of two, or each of several.
@@ -50,12 +50,20 @@ def effect(
     release, table, units = released_rows(directory)
     chance, adjusted = _number(propensity), names(features)
     check_columns(table, treatment, by, *(adjusted or ()), chance if isinstance(chance, str) else None)
-    from labeldp.learning.inference import treatment_effect  # noqa: PLC0415 (it loads scikit-learn)
+    from labeldp.learning.inference import PublicColumns, treatment_effect  # noqa: PLC0415 (it loads much)
     from labeldp.learning.metrics import UnitsWarning  # noqa: PLC0415
 
+    known = (PublicColumns.of(release, table).texts(treatment) != "").nonzero()[0]
+    if left_out := len(release) - len(known):
+        complain(
+            f"note: {left_out:,} of {len(release):,} rows have no {treatment!r} and are left out, so the effect is "
+            "that in the others: it may differ in all rows",
+            "yellow",
+        )
+        table, units = table.take(known), None if units is None else units.take(known)
     with printed_warnings(UnitsWarning):
         found = treatment_effect(
-            release,
+            release[known] if left_out else release,
             table,
             treatment=treatment,
             treated=names(treated),
