@@ -20,6 +20,7 @@ from labeldp.results._numbers import interval as share_interval
 from labeldp.results._numbers import is_clear, on_wide_intervals, share, share_above, share_below, three_digits
 
 _SHOWN_CLASSES = 12
+_COVERED = "coverage of prediction sets"
 _TOO_FEW = "too few rows to tell"
 #: Least improvement of accuracy whose rows are named; and the one that is where an interval is wider than the last.
 _LEAST_SHOWN, _USUAL, _UNTOLD = 0.01, 0.1, 0.5
@@ -206,7 +207,7 @@ def _class_scores(scores: ClassScores, classes: Sequence[object], judged_by: str
     drawn = [
         (name, each.low, _within(each, least), each.high, _share(each, least)[0])
         for name, (each, least) in shares.items()
-        if name not in unclear and not name.startswith("recall of")
+        if name not in unclear and not name.startswith(("recall of", f"{_COVERED} of"))
     ]
     if drawn:
         chart = Ranges("Scores with their 95 % intervals", drawn, _PERCENT)
@@ -239,11 +240,11 @@ def _shares(scores: ClassScores, classes: Sequence[object], *, public: bool) -> 
         "accuracy of the most common class": (scores.majority, least),
         "balanced accuracy (mean recall)": (scores.balanced_accuracy, 0.0),
         f"area under the ROC{mean}": (scores.auc, 0.0),
-        "coverage of prediction sets": (scores.coverage, 0.0),
+        _COVERED: (scores.coverage, 0.0),
     }
-    if scores.recall is not None:
-        many = min(len(scores.recall), _SHOWN_CLASSES)
-        found |= {f"recall of {_name(classes, i)}": (scores.recall[i], 0.0) for i in range(many)}
+    for what, each in (("recall", scores.recall), (_COVERED, scores.class_coverage)):
+        many = 0 if each is None else min(len(each), _SHOWN_CLASSES)
+        found |= {f"{what} of {_name(classes, i)}": (each[i], 0.0) for i in range(many) if each is not None}
     return {name: (each, low) for name, (each, low) in found.items() if isinstance(each, Estimate)}
 
 

@@ -14,6 +14,7 @@ from labeldp.learning.inference._lower_scores import LowerScores
 from labeldp.learning.inference._sets import calibrated_sets
 from labeldp.learning.tables import evaluate, learn, open_model, predict_table
 from labeldp.mechanisms.randomizers import RANDOMIZERS
+from labeldp.results import Evaluated, evaluation_part
 from labeldp.testing import check_result
 
 ALPHA = 0.1
@@ -249,7 +250,12 @@ def test_the_sets_of_a_learned_model_are_kept_and_predicted(tmp_path):
     assert np.mean(held) > 0.87
     assert set(table["ill_set"]) == {'["no"]', '["no", "yes"]', '["yes"]'}
     assert table["ill_set"][age.argmax()] == '["yes"]'
-    judged = evaluate(model, tmp_path / "t.csv", "ill", public=True).coverage
+    scores = evaluate(model, tmp_path / "t.csv", "ill", public=True)
+    for name, found in zip(("no", "yes"), scores.class_coverage.value, strict=True):
+        assert found == pytest.approx(np.mean(np.array(held)[frame["ill"] == name]))
+    (grid, *_) = evaluation_part(Evaluated.of(scores, "them", model.space, public=True)).sections[0].blocks
+    assert {f"coverage of prediction sets{of}" for of in ("", " of no", " of yes")} <= {row[0] for row in grid.rows}
+    judged = scores.coverage
     assert judged.value == pytest.approx(np.mean(held))
     assert judged.low < judged.value < judged.high
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from labeldp._progress import silent
 from labeldp.errors import InputError, LabelError
-from labeldp.learning.metrics import estimate, of_true_class
+from labeldp.learning.metrics import estimate, of_true_class, recall
 from labeldp.learning.tables._part_sums import chosen_units
 from labeldp.learning.tables._predict import columns_to_read, images_of_rows, in_batches
 from labeldp.learning.tables._scores import ClassScores, NumberScores, class_scores, number_scores
@@ -98,7 +98,14 @@ def evaluate(
     if model.sets is None or scores.better is None:  # where rows have candidates, no coverage is told
         return scores
     metric = of_true_class("coverage", _as_mask, lambda _, held: held * 1.0, likely=_likely, least=0.0, most=1.0)
-    return replace(scores, coverage=estimate(metric, labels, model.sets.members(chances), units, _LEVEL))
+    members = model.sets.members(chances)
+    scores = replace(scores, coverage=estimate(metric, labels, members, units, _LEVEL))
+    if not public:
+        return scores
+    # What a set does not hold counts as predicted to be another class: the recall of a class is then its coverage.
+    held, points = members[np.arange(len(labels)), labels.codes], np.asarray(labels.space.points)
+    codes = np.where(held, labels.codes, (labels.codes + 1) % len(points))
+    return replace(scores, class_coverage=recall(labels, points[codes], units=units))
 
 
 def _released(folder: Path, certificate: Certificate, *, some: bool) -> tuple[Release, Iterator[pa.Table]]:

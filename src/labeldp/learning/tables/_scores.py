@@ -107,6 +107,7 @@ class ClassScores:
         calibration: Mean probability and estimated frequency of predicted classes, in bins of about equally many rows,
             as many as the labels can tell apart.
         coverage: Share of rows whose prediction set holds the true class; None of a model without sets.
+        class_coverage: That share of the rows of each class, in declared order; None where labels are not public.
         of_rows: Number of rows that these were chosen from by a public hash; None where all are judged.
     """
 
@@ -130,6 +131,7 @@ class ClassScores:
     counted: tuple[int, ...] = ()
     calibration: Calibration | None = None
     coverage: Estimate | None = None
+    class_coverage: Estimates | None = None
     of_rows: int | None = None
 
 
