@@ -281,13 +281,14 @@ def recall(release: Release, predicted: object, *, units: object = None, level: 
     require_identified(release)
     codes, sample = encoded(release, predicted), Units.of(units, release)
     k = release.space.size
+    sizes = tuple(float(each[0]) for each in sample.sizes(np.zeros(len(codes), dtype=np.int64), 1))
     hit, total, covariance, within = np.zeros(k), np.zeros(k), np.zeros((k, 2, 2)), np.zeros((k, 2, 2))
     for code in range(k):
         weight, noise = weights_with_noise(release, np.full(len(release), code))
         rows = np.stack([codes == code, np.ones(len(codes))], axis=1)
         (hit[code], total[code]), covariance[code] = weight @ rows, sample.covariance(weight[:, None] * rows)
         known_noise = rows.T @ (noise[:, None] * rows)
-        within[code] = score_covariance(hit[code], total[code], known_noise, covariance[code], sample.size)
+        within[code] = score_covariance(hit[code], total[code], known_noise, covariance[code], *sizes)
     known = (total > TOLERANCE) & (sample.count > 1)
     found = quotient_estimates(hit, total, covariance, known, level, sample.free, within)
     if not release.is_public:

@@ -310,6 +310,7 @@ def score_covariance(
     noise: Float[np.ndarray, "2 2"],
     found: Float[np.ndarray, "2 2"],
     size: float,
+    largest: float,
 ) -> Float[np.ndarray, "2 2"]:
     """Covariance of hits and rows such that ``top - t bottom`` has the variance that it has if a share t hits.
 
@@ -320,7 +321,7 @@ def score_covariance(
         return noise
     share = float(np.clip(top / bottom, 0.0, 1.0)) if bottom > 0.0 else 0.5
     at = np.array([1.0, -share])
-    effect = design_effect(at @ (found - noise) @ at, bottom * share * (1.0 - share), size)
+    effect = design_effect(at @ (found - noise) @ at, bottom * share * (1.0 - share), size, largest)
     return np.asarray(noise - effect * max(bottom, 0.0) * np.array([[0.0, 0.5], [0.5, 1.0]]))
 
 

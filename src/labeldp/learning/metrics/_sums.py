@@ -110,22 +110,20 @@ def shares_of_groups(
     squares, count = units.squares(weight - value[place], place, groups)
     free = np.maximum(count - 1, 1)
     variance = squares * count / free
-    error = np.where(count > 1, np.sqrt(variance) / some, np.inf)
+    error, sizes = np.where(count > 1, np.sqrt(variance) / some, np.inf), units.sizes(place, groups)
     if true.ndim:
         noise = np.bincount(place, weights=weights_with_noise(release, codes)[1], minlength=groups)
         parts = np.zeros((2, groups, 2, 2))
         parts[0, :, 0, 0], parts[1, :, 0, 0] = noise, variance
-        sizes = rows / np.maximum(count, 1)
-        within = np.stack(
-            [score_covariance(*each) for each in zip(value * some, some + 0.0, *parts, sizes, strict=True)]
-        )
+        each = zip(value * some, some + 0.0, *parts, *sizes, strict=True)
+        within = np.stack([score_covariance(*its) for its in each])
         found = quotient_estimates(value * some, some + 0.0, parts[1], count > 1, level, free, within)
         low, high = found.low, found.high
     else:
         share, tail = np.bincount(place, weights=holds, minlength=groups) / some, (1 - _checks.level(level)) / 2
         seen = np.minimum(*(units.present(each, place, groups) for each in (holds, ~holds)))
         of_labels = (true - other) ** 2 * np.clip(value * (1.0 - value), 0.0, None)
-        size = _effective_rows(share, some, count, seen, (true - other) ** 2 * variance, of_labels, level)
+        size = _effective_rows(share, some, sizes, count, seen, (true - other) ** 2 * variance, of_labels, level)
         bounds = (end(share * size, size, tail) for end in (clopper_pearson_lower, clopper_pearson_upper))
         low, high = (np.clip((bound - other) / (true - other), 0.0, 1.0) for bound in bounds)
     value = np.where(rows > 0, value, np.nan)
@@ -135,6 +133,7 @@ def shares_of_groups(
 def _effective_rows(
     share: Float[np.ndarray, "g"],
     rows: Int[np.ndarray, "g"],
+    sizes: tuple[Float[np.ndarray, "g"], Float[np.ndarray, "g"]],
     units: Int[np.ndarray, "g"],
     seen: Int[np.ndarray, "g"],
     variance: Float[np.ndarray, "g"],
@@ -145,11 +144,13 @@ def _effective_rows(
 
     The design effect is the variance of the share over that of as many independent rows, less the imprecision of that
     variance. Only the labels of a unit depend on each other, not the noise of these, which limits it. Where the rarer
-    of hits and misses is in few units, nothing shows how dependent rows are: labels of a unit are taken to be alike.
+    of hits and misses is in few units, or few hold most rows, nothing shows how dependent rows are: labels of a unit
+    are taken to be alike.
 
     Args:
         share: Share of rows in each group.
         rows: Number of rows.
+        sizes: The size of units, in the mean over rows, and that of the largest.
         units: Number of units.
         seen: Number of units with the rarer of hits and misses.
         variance: Variance of the number of hits.
@@ -162,8 +163,9 @@ def _effective_rows(
     free, alone, spread = np.maximum(units - 1, 1), np.maximum(rows - 1, 1), share * (1.0 - share)
     with np.errstate(divide="ignore", invalid="ignore"):
         part = np.where(spread > 0.0, np.minimum(of_labels / spread, 1.0), 1.0)
-        most = 1.0 + (rows / np.maximum(units, 1) - 1.0) * part
+        alike, most = (1.0 + (size - 1.0) * part for size in sizes)
         found = variance / (rows * spread * rows / alone)
-        effect = np.where(seen >= FEW_UNITS, np.minimum(found, most), most)
+        shown = np.minimum(seen, rows / sizes[0]) >= FEW_UNITS
+        effect = np.where(shown, np.minimum(found, most), alike)
         size = rows / effect * (quantile(level, alone) / quantile(level, free)) ** 2
     return np.asarray(np.minimum(size, rows))

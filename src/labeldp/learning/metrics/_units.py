@@ -62,8 +62,8 @@ class Units:
 
     @property
     def size(self) -> float:
-        """Mean number of rows of a unit."""
-        return self.rows / max(self.count, 1)
+        """Mean over rows of the number of rows of their unit: the design effect where rows of a unit are alike."""
+        return self.rows / max(self.effective, 1.0)
 
     @property
     def effective(self) -> float:
@@ -117,8 +117,16 @@ class Units:
         """The design effect: rows of units that say as much as one independent row, for values with a mean near 0."""
         if self.numbers is None:
             return 1.0
-        alike = self.rows / self.effective
-        return float(design_effect((self.totals(values) ** 2).sum(), (values**2).sum(), alike))
+        return float(design_effect((self.totals(values) ** 2).sum(), (values**2).sum(), self.size))
+
+    def sizes(self, place: Int[np.ndarray, "n"], groups: int) -> tuple[Float[np.ndarray, "g"], Float[np.ndarray, "g"]]:
+        """For each group of rows the size of units there, in the mean over rows, and that of the largest."""
+        if self.numbers is None or not self.rows:
+            return np.ones(groups), np.ones(groups)
+        keys, counts = np.unique(self.numbers * groups + place, return_counts=True)
+        mean, largest = np.bincount(keys % groups, weights=counts**2.0, minlength=groups), np.ones(groups)
+        np.maximum.at(largest, keys % groups, counts)
+        return np.maximum(mean / np.maximum(np.bincount(place, minlength=groups), 1), 1.0), largest
 
     def covariance(self, values: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "p p"]:
         """Covariance of the sums over rows of each column; infinite for a single unit."""
@@ -169,13 +177,19 @@ def _warn() -> None:
     )
 
 
-def design_effect(found: Any, expected: Any, size: Any) -> Any:
-    """The design effect: the variance from units over that from independent rows, between 1 and their mean size.
+def design_effect(found: Any, expected: Any, size: Any, largest: Any = None) -> Any:
+    """The design effect: the variance from units over that from independent rows, at least 1.
 
     If independent rows would have no variance, the rows of a unit are taken to be alike.
+
+    Args:
+        found: The variance from units.
+        expected: That from independent rows.
+        size: The mean over rows of the number of rows of their unit.
+        largest: The most that it can be: the size of the largest unit, if large units may differ most; by default size.
 
     References:
         Kish 1965, section 8.2.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(expected > 0.0, np.clip(found / expected, 1.0, size), size)
+        return np.where(expected > 0.0, np.clip(found / expected, 1.0, size if largest is None else largest), size)
