@@ -185,7 +185,7 @@ def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
 
 STUDY = Study(
     name="coverage_of_sets",
-    recipe="1",
+    recipe="2",
     key=KEY,
     columns=(*KEY, "draw", "coverage", "enough", "least", "size", "smallest", "everything", "seconds"),
     cells=cells,

@@ -24,12 +24,14 @@ from labeldp.errors import InputError
 from labeldp.learning.losses import is_unbiased, label_variance, plain_numbers, unbiased_numbers
 from labeldp.release import Release
 
-#: Most entries of a matrix, and most predictions that intervals are told apart by.
-_MOST_ENTRIES, _BINS = 1 << 17, 16
+#: Most entries of a matrix.
+_MOST_ENTRIES = 1 << 17
+#: Bins of even width of predictions, whose rows share their sets: most, and fewest, where a matrix has many entries.
+_BINS, _FEWEST_BINS, _FEW_ENTRIES = 48, 16, 1 << 12
 #: Least share of the variance of labels that predictions leave.
 _LEAST_LEFT = 0.02
 #: Distances of intervals that are tried.
-_REACHES = 48
+_REACHES = 64
 #: The part of the mean of |g|; and the bound on |g| as a share of the root of the number of rows, and its ends.
 _OF_SIZE, _OF_ROOT, _SIZES = 0.03, 0.05, (2.0, 30.0)
 _FINE = "released numbers on so fine a grid do not tell how often intervals hold them; declare a larger step"
@@ -119,7 +121,9 @@ class LowerScores:
         if isinstance(found, str):
             return
         self._grid, self._predicted = found, predicted
-        limits = np.unique(np.quantile(predicted, np.linspace(0.0, 1.0, _BINS + 1)[1:-1]))
+        entries = max((each.size for each in found.matrices), default=1)
+        count = int(np.clip(_BINS * math.sqrt(_FEW_ENTRIES / entries), _FEWEST_BINS, _BINS))
+        limits = np.linspace(predicted.min(), predicted.max(), count + 1)[1:-1]
         self._bins = np.searchsorted(limits, predicted, side="right")
         self._spread = self._left_spread()
 

@@ -183,14 +183,18 @@ class _Test:
 
 
 class _Family:
-    """Nested sets of the rows of a release."""
+    """Nested sets of the rows of a release.
+
+    Attributes:
+        starts: Where sequences of tests begin, as a share of all sets, and the share of the doubt that each may take.
+    """
 
     release: Release
     rows: int
     everything: float
     classes: tuple[object, ...] | None = None
     ends: tuple[float, float] | None = None
-    starts: tuple[float, ...] = (0.0,)
+    starts: tuple[tuple[float, float], ...] = ((0.0, 1.0),)
 
     def parts(self, by: By | None) -> Sequence[tuple[object, Int[np.ndarray, "m"], int | None]]:
         """The key of each limit, its rows, and the code of its class."""
@@ -218,10 +222,10 @@ class _Family:
         if problem:
             return self.everything, problem
         sequence = self.tried(rows, code)
-        starts = [int(share * len(sequence)) for share in self.starts]
-        one, passed = replace(test, confidence=1.0 - (1.0 - test.confidence) / len(starts)), -1
-        for start in reversed(starts):  # a sequence from further up ends where this one could not begin
-            for place in range(start, len(sequence)):
+        passed = -1
+        for start, doubt in reversed(self.starts):  # a sequence from further up ends where this one could not begin
+            one = replace(test, confidence=1.0 - (1.0 - test.confidence) * doubt)
+            for place in range(int(start * len(sequence)), len(sequence)):
                 scores, held = self.scores(sequence[place], rows, code, test.coverage)
                 if not one.passes(scores, held, units):
                     break
@@ -296,7 +300,7 @@ class _Numbers(_Family):
     """Intervals around predicted numbers."""
 
     everything = math.inf
-    starts = (0.0, 0.15, 0.3, 0.45)
+    starts = ((0.0, 0.9), (0.2, 0.1))
 
     def __init__(self, release: Release, predicted: Float[np.ndarray, "n"]) -> None:
         self.release, self.predicted, self.rows = release, predicted, len(release)
