@@ -25,7 +25,7 @@ def _module(name):
     return module
 
 
-accessible, architecture, generated = map(_module, ("accessible", "architecture", "generated"))
+accessible, architecture, generated, versions = map(_module, ("accessible", "architecture", "generated", "versions"))
 
 
 _TREE = re.compile(r"^```\{toctree\}\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -114,6 +114,22 @@ def test_pages_are_mended_once():
         '</aside><pre tabindex="0">x</pre>'
     )
     assert accessible.mended(mended) == mended
+
+
+def test_sites_of_all_versions_are_listed(tmp_path):
+    """The newest first, by its numbers; a site that is built again takes the place of the former."""
+    sites = tmp_path / "sites"
+    sites.mkdir()
+    for version, text in (("0.9.0", "old"), ("0.10.0", "page"), ("0.9.0", "new")):
+        built = tmp_path / text
+        (built / "docs").mkdir(parents=True)
+        (built / "docs/index.html").write_text(text, "utf-8")
+        versions.add(built, sites, version)
+    listed = re.findall(r'href="([^"]+)"', (sites / "index.html").read_text("utf-8"))
+    assert listed == ["0.10.0/docs/index.html", "0.10.0/docs/index.html", "0.9.0/docs/index.html"]
+    assert [(sites / each).read_text("utf-8") for each in listed] == ["page", "page", "new"]
+    with pytest.raises(SystemExit, match="expected a version"):
+        versions.add(built, sites, "../elsewhere")
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """The site: Sphinx reads the pages where they are, so the root of the repository is its source folder."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -47,5 +48,14 @@ copybutton_only_copy_prompt_lines = True
 html_theme, html_title = "furo", f"labeldp {__version__}"
 html_static_path, html_css_files = ["static"], ["site.css"]
 html_copy_source, html_show_sphinx, html_show_copyright = True, False, False
-templates_path = []
+templates_path = ["templates"]
+if os.environ.get("LABELDP_SITES"):  # beside other versions, which the page above lists
+    html_sidebars = {
+        "**": [
+            *(
+                f"sidebar/{part}.html"
+                for part in ("brand", "versions", "search", "scroll-start", "navigation", "scroll-end")
+            )
+        ]
+    }
 linkcheck_ignore = [r"https?://[^/]*\.example\b"]  # invented addresses
