@@ -67,15 +67,15 @@ def exactly_below(value: float) -> str:
 
 
 def below(value: float, digits: int = 3) -> str:
-    """A lower bound, rounded down."""
+    """A lower bound, rounded down; thousands with commas."""
     rounded = Context(prec=digits, rounding=ROUND_FLOOR).create_decimal(repr(value))
-    return f"{rounded.normalize():f}"
+    return f"{rounded.normalize():,f}"
 
 
 def above(value: float, digits: int = 3) -> str:
-    """An upper bound, rounded up."""
+    """An upper bound, rounded up; thousands with commas."""
     rounded = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(value))
-    return f"{rounded.normalize():f}"
+    return f"{rounded.normalize():,f}"
 
 
 def factor_below(log: float) -> str:
