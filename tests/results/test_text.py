@@ -30,6 +30,7 @@ from labeldp.results import (
     verdict_part,
 )
 from labeldp.results._blocks import Grid, Picture
+from labeldp.results._inference import _digits
 
 MARKUP = [
     "[red]x[/red]",
@@ -371,3 +372,19 @@ def test_a_bound_that_says_nothing_is_not_printed(low, high, words):
     assert grid.rows[0][-2:] == ("none", words)
     assert "in comparison with c d" in str(part)
     assert "in comparison" not in str(coefficients_part(dataclasses.replace(table, reference="c d")))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (12_951.4, "12,950"),
+        (-1_119.2, "-1,119"),
+        (0.01234, "0.01234"),
+        (394.25, "394.2"),
+        (2.5e12, "2.5e+12"),
+        (0, "0"),
+    ],
+)
+def test_a_coefficient_has_four_digits(value, text):
+    """With commas at thousands, and without an exponent where people would write none."""
+    assert _digits(value) == text

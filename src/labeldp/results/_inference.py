@@ -351,7 +351,9 @@ def _told_ends(each: Coefficient) -> tuple[float, float]:
 
 
 def _digits(value: float) -> str:
-    return f"{value:,.4g}" if abs(value) < 1e6 else f"{value:.3e}"
+    if not 1e3 <= abs(value) < 1e9:
+        return f"{value:.4g}"
+    return f"{float(f'{value:.4g}'):,.0f}"
 
 
 def _interval(low: float, high: float) -> str:
