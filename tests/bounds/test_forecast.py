@@ -221,6 +221,17 @@ def test_errors_against_labels_have_their_spread_in_them():
     assert forecast(LETTERS, 5000, 1.0).against_labels(0.1) == 0.1
 
 
+def test_a_mean_is_no_better_than_released_labels_show_it():
+    """Where noise hides what features explain, the error has that of the mean of released labels in it."""
+    long_tail = Conventions(dimension=5, spread=14.0, explained=0.33)
+    found = forecast(Interval(0, 1000, 1), 4000, 1.0, epsilons=(), conventions=long_tail)
+    auto = next(each for each in found.options if each.auto)
+    assert auto.test_error == pytest.approx(math.hypot(14.0, auto.noise / math.sqrt(4000)), rel=0.01)
+    assert auto.test_error > 20.0
+    wide = forecast(Interval(0, 1000, 1), 4000, 0.001, epsilons=(), conventions=long_tail)
+    assert {round(each.test_error) for each in wide.options} == {500}  # no further than the middle of the range may be
+
+
 def test_a_spread_scales_the_labels():
     """Labels of half the deviation have half the error without privacy, the same noise, and less to be learned."""
     even = forecast(SCALE, 5000, 1.0, epsilons=(), conventions=Conventions(dimension=2))

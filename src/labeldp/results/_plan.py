@@ -285,7 +285,8 @@ def _expected(row: Option, forecast: Forecast) -> str:
         with_features += f" ({best} without privacy, {mean} {_baseline(forecast)})"
         none = "" if forecast.best else f"no mechanism beats {_baseline(forecast)}: "
         if is_mean(row, forecast):
-            with_features = f"test RMSE about {mean}, that of the mean, which remains ({best} without privacy)"
+            with_features = f"test RMSE about {three_digits(row.test_error or 0.0)}, that of the mean of these labels"
+            with_features += f" ({best} without privacy, {mean} with the true mean)"
         return f"{none}{with_features if forecast.dimension else of_mean}; {informative(row, forecast.rows)}"
     if forecast.loses_accuracy:
         about = "" if lost(row).startswith("under") else "about "

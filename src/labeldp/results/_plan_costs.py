@@ -53,9 +53,8 @@ def error_name(forecast: Forecast) -> str:
 
 def error_cell(row: Option, forecast: Forecast) -> str:
     if forecast.of_numbers:
-        if is_mean(row, forecast):
-            return f"{three_digits(forecast.spread or 0.0)}, of the mean"
-        return three_digits(row.error if row.test_error is None else row.test_error)
+        error = three_digits(row.error if row.test_error is None else row.test_error)
+        return f"{error}, of the mean" if is_mean(row, forecast) else error
     if forecast.has_area:
         return area(row) or "unknown"
     return f"{points(row.error)} %" if row.lost_low is None else lost(row)

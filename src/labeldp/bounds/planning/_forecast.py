@@ -77,7 +77,7 @@ class Option:
             nine tenths of the rows.
         area_high: The upper end.
         test_error: Root mean squared error of a model of features against single numeric labels, at most that of
-            their mean; None of classes, and without features.
+            the mean of released ones; None of classes, and without features.
         best: True if the error is the smallest; False for all if none is below that of the trivial predictor.
         auto: True for the mechanism that ``release`` takes by default at this epsilon.
     """
@@ -462,16 +462,18 @@ class _ForecastInputs:
             at_most=_rounded_down(self.rows, utility.most_share),
             error=error,
             **vars(utility),
-            **self._with_features(error, utility.share),
+            **self._with_features(noise, error, utility.share),
         )
 
-    def _with_features(self, error: float, share: float | None) -> dict[str, Any]:
-        """The error of a model of features, which is not larger than that of the trivial predictor."""
+    def _with_features(self, noise: Noise, error: float, share: float | None) -> dict[str, Any]:
+        """The error of a model of features, which is not larger than that of the best constant that labels show."""
         labels, more = self.labels, max(error - self.curve.error(self.rows), 0.0)
         if not self.dimension:
             return {}
         if labels is not None:
-            return {"test_error": min(math.hypot(error, labels.unexplained), labels.spread)}
+            mean = math.sqrt((labels.spread**2 + noise.each + noise.total / self.rows) / self.rows)
+            of_mean = math.hypot(labels.spread, min(mean, labels.furthest))
+            return {"test_error": min(math.hypot(error, labels.unexplained), of_mean)}
         low, high = (min(times * more, self.curve.most) for times in TIMES_LOST)
         shares = self.shares or [1.0 / self.space.size] * self.space.size
         entropy = -sum(each * math.log(each) for each in shares if each)
@@ -480,8 +482,8 @@ class _ForecastInputs:
         lost = {"lost_low": low, "lost_high": high, "log_loss": added}
         if max(shares) <= _RARE or not share:
             return lost
-        noise = (self.dimension + 1.0) / (2.0 * self.rows * share)
-        area_high, area_low = (noisy_area(CLEAN_AREA, 1.0 - max(shares), times * noise) for times in TIMES_NOISE)
+        loss = (self.dimension + 1.0) / (2.0 * self.rows * share)
+        area_high, area_low = (noisy_area(CLEAN_AREA, 1.0 - max(shares), times * loss) for times in TIMES_NOISE)
         return {**lost, "area_low": area_low, "area_high": area_high}
 
 
