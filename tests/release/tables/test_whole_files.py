@@ -5,17 +5,19 @@ from __future__ import annotations
 import datetime as dt
 import json
 import runpy
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.feather
+import pyarrow.parquet as pq
 import pytest
 
 from labeldp import Classes, TableFile, check_table, release_table
 from labeldp.cli import main
 from labeldp.errors import TableError
-from labeldp.release import public_columns
+from labeldp.release import public_columns, some_columns
 
 ROWS = {
     "age": [30, 41, None, 52] * 8,
@@ -79,6 +81,92 @@ def test_cells_of_several_kinds_are_text(tmp_path, cells):
     release_table(tmp_path / "t.xlsx", "y", Classes(["a", "b"]), 1.0, tmp_path / "o", keep=["x"], unit="row")
     shown = [str(each).lower() if isinstance(each, bool) else str(each) for each in cells]
     assert public_columns(tmp_path / "o")["x"].to_pylist() == [*shown * 15, None]
+
+
+NEIGHBOURS = {
+    "a class of text among numbers": ([1, 2, "unknown"], [1, 2, 2], "1,2,unknown"),
+    "a number as text": ([0, 1, 1], [0, 1, "1"], "0,1"),
+    "a flag as text": ([True, False, False], [True, False, "false"], "true,false"),
+    "the only label": ([None, None, 2], [None, None, None], "1,2"),
+    "a missing label": (["a", "b", "b"], ["a", None, "b"], "a,b"),
+}
+
+
+@pytest.mark.parametrize("case", NEIGHBOURS)
+@pytest.mark.parametrize("alone", [True, False])
+def test_no_single_label_of_a_workbook_decides_rows_or_types(tmp_path, capsys, case, alone):
+    """Cells have types and columns have none, so labels are texts; a row without any value is a row."""
+    pytest.importorskip("python_calamine")
+    *tables, classes = NEIGHBOURS[case]
+    shown = []
+    for number, labels in enumerate(tables):
+        path, out = tmp_path / f"{number}" / "t.xlsx", tmp_path / f"{number}" / "o"
+        path.parent.mkdir()
+        public = [[1.5], [None], [2.5]] if not alone else [[], [], []]
+        rows = [[*beside, each] for beside, each in zip(public * 8, labels * 8, strict=True)]
+        write_excel(path, {"s": [["x", "y"][alone:], *rows, [*[7.5][alone:], labels[0] or 1]]})
+        told = ["--label", "y", "--classes", classes, "--missing", classes.split(",")[0], "--epsilon", "1", "--unit"]
+        keep = ["row", "--keep", "none" if alone else "x", "--output", str(out)]
+        code = main(["release", str(path), *told, *keep])
+        table = pq.read_table(out / "data.parquet", partitioning=None)
+        shown.append((code, capsys.readouterr().err.replace(str(path.parent), ""), table.num_rows, table.schema))
+    assert shown[0] == shown[1]
+    assert shown[0][2] == 25
+
+
+def test_features_of_a_workbook_keep_their_types(tmp_path):
+    """The first column that a model asks for is no label, and stays a number."""
+    pytest.importorskip("python_calamine")
+    found = next(some_columns(written(tmp_path / "t.xlsx"), {"age": pa.int64(), "dose": pa.float64()}))
+    assert found.to_pydict() == {name: ROWS[name] for name in ("age", "dose")}
+
+
+def excel_with(path, row):
+    """A small workbook with one more row, in XML."""
+    write_excel(path.with_name("small.xlsx"), {"s": [["x", "y"], [1, "a"], [2, "b"]]})
+    with zipfile.ZipFile(path.with_name("small.xlsx")) as small, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as to:
+        for name in small.namelist():
+            to.writestr(name, small.read(name).replace(b"</sheetData>", row + b"</sheetData>"))
+
+
+@pytest.mark.parametrize(("column", "row"), [("XFD", 1048576), ("ALL", 60000), ("xfd", 1048576)])
+def test_a_cell_far_from_all_others_is_refused(tmp_path, column, row):
+    """Its reader would hold all cells in between, and end the process where memory does not suffice."""
+    pytest.importorskip("python_calamine")
+    excel_with(tmp_path / "t.xlsx", f"<row r=\"{row}\"><c\tr = '{column}{row}'><v>1</v></c></row>".encode())
+    with pytest.raises(TableError, match=r"a table without gaps in t\.xlsx, found a cell in row [0-9,]+ or column"):
+        check_table(tmp_path / "t.xlsx", "y")
+
+
+def test_a_workbook_that_grows_out_of_bounds_is_refused(tmp_path):
+    """Parts that are packed thousands of times smaller than they are."""
+    pytest.importorskip("python_calamine")
+    excel_with(tmp_path / "t.xlsx", b"<row>" + b" " * (80 << 20) + b"</row>")
+    with pytest.raises(TableError, match=r"expected parts of at most [0-9,]+ bytes in t\.xlsx"):
+        check_table(tmp_path / "t.xlsx", "y")
+
+
+@pytest.mark.parametrize(
+    ("rows", "why"),
+    [
+        (['{"y": "a", "x": ' + "[" * 100_000 + "]" * 100_000 + "}"], "nested more than 64 deep"),
+        (['{"y": "a", "x": ' + '{"]]]]":\n' * 100_000 + "1" + "}" * 100_000 + "}"], "nested more than 64 deep"),
+        ([f'{{"y": "a", "x{number}" : 1}}' for number in range(4000)], "found 4,001 names in 4,001 rows"),
+    ],
+)
+def test_json_of_few_bytes_takes_little_memory(tmp_path, rows, why):
+    """Arrow ends the process over deep nesting, and holds a cell for each name in each row."""
+    (tmp_path / "t.jsonl").write_text("\n".join(rows) + "\n")
+    with pytest.raises(TableError, match=why):
+        check_table(tmp_path / "t.jsonl", "y")
+
+
+def test_odd_json_is_read(tmp_path):
+    """Quotes, brackets and backslashes in texts, and blanks before colons, are none of its structure."""
+    texts = ['"', "\\", '\\"', "[" * 100, '{"a":' * 100, ":", "", "\\\\"] * 4
+    lines = [json.dumps({"x": each, "y": "ab"[len(each) % 2]}).replace(": ", " : ") for each in texts]
+    (tmp_path / "t.jsonl").write_text("\n".join(lines))
+    assert check_table(tmp_path / "t.jsonl", "y", unit="row").rows == len(texts)
 
 
 @pytest.mark.parametrize("name", ["t.xlsx", "t.feather", "t.jsonl"])

@@ -137,6 +137,7 @@ def some_columns(source: str | Place | TableFile, columns: Mapping[str, pa.DataT
         TableError: There is no such table, a column is missing, or a value does not fit its type.
     """
     table = _with_types(source, next(iter(columns)), columns)
+    table = dataclasses.replace(table, label="") if table.kind == "excel" else table  # whose labels would be texts
     rows = 0
     for batch in table.batches(list(columns), _ROWS_PER_BATCH):
         rows += batch.num_rows

@@ -16,14 +16,14 @@ from labeldp.release.tables._tables import Table
 def declared_classes(table: Table, texts: Sequence[str], missing: str = REFUSE) -> Classes:
     """Convert class names to the label space of a table.
 
-    Text in Parquet stays text, and numbers and booleans are parsed in any spelling. CSV has no types: classes that are
-    all whole numbers in plain notation are numbers.
+    Text in Parquet stays text, and numbers and booleans are parsed in any spelling. Columns of CSV and workbooks have
+    no types: classes that are all whole numbers in plain notation are numbers.
 
     Raises:
         LabelError: The texts do not fit the column's type, or are no space.
     """
     kind = plain_type(table.schema.field(table.label).type)
-    if table.kind == "csv" or pa.types.is_null(kind):
+    if table.has_texts_as_labels or pa.types.is_null(kind):
         whole = all(_is_whole(text) for text in texts)
         return _classes(texts, {text: int(text) for text in texts} if whole else {}, missing)
     if pa.types.is_boolean(kind):

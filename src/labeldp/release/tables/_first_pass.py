@@ -212,16 +212,16 @@ def _no_rows(space: LabelSpace, unit: str | None) -> PartSurvey:
 
 
 def label_codes(table: Table, batch: pa.RecordBatch, space: LabelSpace, first_row: int) -> Int[np.ndarray, "n"]:
-    """Codes of a batch's labels. Labels in CSV are parsed in the type of the declared space; empty means missing."""
+    """Codes of a batch's labels. Labels that are texts are parsed in the type of the space; empty means missing."""
     column = batch[table.label]
-    if table.kind != "csv":
+    if not table.has_texts_as_labels:
         return space.encode(column, first_row)
     empty = pc.equal(column, "")
     column = pc.if_else(empty, pa.scalar(None, pa.string()), column)
     if pa.types.is_string(space.arrow_type()):
         return space.encode(column, first_row)
     if not isinstance(space, Classes):
-        numbers = _to_floats(column, table.file.notation)
+        numbers = _to_floats(column, table.file.notation if table.kind == "csv" else PLAIN)
         if numbers is None:
             raise LabelError(f"expected numbers in the label column, found {_kind_of_text(column)}")
         return space.encode(numbers, first_row)

@@ -188,6 +188,11 @@ class Table:
         return path_texts(self.path, self.files[0]).keys()
 
     @property
+    def has_texts_as_labels(self) -> bool:
+        """True if labels are read as texts: in CSV and workbooks each cell has a type of its own, and no column has."""
+        return self.kind in ("csv", "excel")
+
+    @property
     def renumbered(self) -> Collection[str]:
         """The columns in the names of folders whose numbers are written otherwise there, such as 01 for 1."""
         return path_respelled(self.path, self.files)
@@ -215,7 +220,7 @@ class Table:
                         )
             return
         if self.kind != "csv":
-            table = whole_table(path, self.kind, self.file.sheet).select(columns)
+            table = whole_table(path, self.kind, self.file.sheet, self.label).select(columns)
             for batch in table.combine_chunks().to_batches(max_chunksize=rows):
                 values = as_stored(self.schema, columns, list(map(plain_column, batch.columns)), self.label)
                 yield pa.record_batch(values, names=columns)
@@ -406,7 +411,7 @@ def _stored_schema(file: Place, kind: str, given: TableFile) -> Iterator[tuple[p
             sizes = (opened.metadata.row_group(number).num_rows for number in range(opened.num_row_groups))
             yield opened.schema_arrow.remove_metadata(), tuple(sizes)
     elif kind != "csv":
-        yield whole_table(file, kind, given.sheet).schema.remove_metadata(), ()
+        yield whole_table(file, kind, given.sheet, label="").schema.remove_metadata(), ()
     else:
         try:
             opened = _open_csv(file, given, _FIRST_BLOCK)

@@ -3,88 +3,208 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
 import pyarrow as pa
 
 from labeldp._checks import nearest
 from labeldp._extras import require_extra
+from labeldp._shapes import Bool, Int, UInt8
+from labeldp._spelling import spelled_as
+from labeldp.columns import arrow
 from labeldp.errors import TableError
 from labeldp.release.tables._idx import read_idx
 from labeldp.release.tables._store import Place, StorePath
 
 #: The only column of a file of labels.
 IDX_LABEL = "label"
-#: Bytes of JSON in which a type is inferred, and the largest whole number that a cell of Excel holds exactly.
-_BLOCK, _EXACT = 1 << 26, 1 << 53
-_MIDNIGHT = dt.time(0)
+#: Bytes of JSON in which a type is inferred, and its deepest nesting: Arrow ends the process over deep ones.
+_BLOCK, _MOST_DEPTH = 1 << 26, 64
+#: Bytes of the cells or parts of a file of any size, and how many more for each of its own.
+_MOST_FOR_ANY, _MOST_FOR_A_BYTE = 1 << 26, 32
+_BYTES_OF_CELL = 8
+#: By letter of JSON: the change of depth, and blanks; the most of these between a key and its colon.
+_STEPS, _BLANK, _MOST_BLANKS = np.zeros(256, np.int8), np.zeros(256, np.bool_), 8
+_STEPS[[*b"[{"]], _STEPS[[*b"]}"]], _BLANK[[*b" \t\r\n"]] = 1, -1, True
 
 
-def whole_table(path: Place, kind: str, sheet: str | None) -> pa.Table:
-    """The rows of a file.
+def whole_table(path: Place, kind: str, sheet: str | None, label: str) -> pa.Table:
+    """The rows of a file; labels of a workbook, whose cells have types and not its columns, are texts.
 
     Raises:
-        TableError: There is no such sheet, or labels in IDX are in a store.
+        TableError: There is no such sheet, labels in IDX are in a store, or a file is of far more cells than its bytes.
         MissingExtraError: It is a file of Excel, whose reader is not installed.
     """
-    return _READERS[kind](path, sheet)
+    if kind == "excel":
+        return _opened(path, lambda file: _workbook(file, path.name, sheet, label))
+    return _READERS[kind](path)
 
 
-def _feather(path: Place, _: str | None) -> pa.Table:
+def _feather(path: Place) -> pa.Table:
     from pyarrow import feather  # noqa: PLC0415 (few read such files)
 
     return _opened(path, feather.read_table)
 
 
-def _json_lines(path: Place, _: str | None) -> pa.Table:
+def _json_lines(path: Place) -> pa.Table:
     from pyarrow import json as lines  # noqa: PLC0415 (few read such files)
 
-    options = lines.ReadOptions(block_size=_BLOCK)
-    return _opened(path, lambda file: lines.read_json(file, read_options=options))
+    content = _opened(path, lambda file: file.read())
+    _check_json(content, path.name)
+    return lines.read_json(pa.BufferReader(content), read_options=lines.ReadOptions(block_size=_BLOCK))
 
 
-def _labels(path: Place, _: str | None) -> pa.Table:
+def _check_json(content: bytes, name: str) -> None:
+    """Refuse deep nesting, and rows that lack nearly all of the columns: Arrow holds a cell for each of them.
+
+    Raises:
+        TableError: There is such.
+    """
+    letters = np.frombuffer(content, np.uint8)
+    quotes, outside = _quotes(letters)
+    depth = np.cumsum(_STEPS[letters[np.flatnonzero(_STEPS[letters].view(bool) & outside)]], dtype=np.int64)
+    if depth.max(initial=0) > _MOST_DEPTH:
+        raise TableError(f"expected rows of plain values in {name}, found some nested more than {_MOST_DEPTH} deep")
+    rows, columns = int(np.count_nonzero(depth == 0)) + 1, _count_keys(content, letters, quotes)
+    if rows * columns * _BYTES_OF_CELL > _MOST_FOR_ANY + _MOST_FOR_A_BYTE * len(content):
+        raise TableError(
+            f"expected rows of the same columns in {name}, found {columns:,} names in {rows:,} rows, most of which "
+            "lack nearly all; save it as a table of few columns"
+        )
+
+
+def _quotes(letters: UInt8[np.ndarray, "n"]) -> tuple[Int[np.ndarray, "q"], Bool[np.ndarray, "n"]]:
+    """The places of the quotes around texts in JSON, and a mask of what is outside of texts."""
+    quote, back = letters == ord('"'), np.flatnonzero(letters == ord("\\"))
+    begins = np.concatenate([back[:1] == back[:1], np.diff(back) > 1])  # runs of backslashes, of which each second one
+    run = back - back[begins][np.cumsum(begins) - 1]  # is escaped by the one before
+    escaped = back[run % 2 == 0] + 1
+    quote[escaped[escaped < quote.size]] = False
+    return np.flatnonzero(quote), (np.cumsum(quote, dtype=np.uint8) & 1) == 0
+
+
+def _count_keys(content: bytes, letters: UInt8[np.ndarray, "n"], quotes: Int[np.ndarray, "q"]) -> int:
+    """The number of different texts before a colon."""
+    after = quotes[1::2] + 1
+    for _ in range(_MOST_BLANKS):
+        blank = _BLANK[letters[np.minimum(after, letters.size - 1)]]
+        if not blank.any():
+            break
+        after = after + blank
+    following = letters[np.minimum(after, letters.size - 1)]
+    keys = np.flatnonzero((following == ord(":")) | _BLANK[following])
+    ends = pa.py_buffer(np.concatenate([quotes[: 2 * len(after)], [len(content)]]).astype(np.int64))
+    texts = pa.LargeBinaryArray.from_buffers(pa.large_binary(), 2 * len(after), [None, ends, pa.py_buffer(content)])
+    return len(texts.take(arrow(2 * keys)).unique())
+
+
+def _labels(path: Place) -> pa.Table:
     if isinstance(path, StorePath):
         raise TableError(f"expected labels in IDX on a disk, found {path}; copy the file, or save it as Parquet")
     return pa.table({IDX_LABEL: pa.array(read_idx(path, 1), pa.int64())})
 
 
-def _excel(path: Place, sheet: str | None) -> pa.Table:
-    """The rows of a sheet, whose first row names the columns."""
+#: The largest whole number that a cell of Excel holds exactly.
+_EXACT = 1 << 53
+_MIDNIGHT = dt.time(0)
+#: Cells between the first and the last one of a sheet of any size, and bytes of a cell that there is in one.
+_MOST_CELLS, _BYTES_OF_PLACE = 1 << 22, 8
+_PIECE, _LONGEST_PLACE = 1 << 20, 64
+#: The place of a cell, or of a row, in XML.
+_PLACE = re.compile(rb"""\sr\s*+=\s*+["']([A-Za-z]{0,3}+)([0-9]{1,7}+)["']""")
+
+
+def _workbook(file: Any, name: str, sheet: str | None, label: str) -> pa.Table:
+    """The rows of a sheet, to its last cell with a value; labels as texts, so that none decides the type of all.
+
+    Raises:
+        TableError: There is no such sheet, or it is no workbook, or one whose cells lie far apart.
+        MissingExtraError: The reader is not installed.
+    """
     require_extra("excel", "python_calamine")
     from python_calamine import CalamineError, CalamineWorkbook  # noqa: PLC0415 (an extra)
 
-    def rows_of(file: BinaryIO) -> list[list[Any]]:
+    rows: list[list[Any]] | None = None
+    with suppress(CalamineError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError):
+        _check_extent(file, name)
         book = CalamineWorkbook.from_filelike(file)
-        return list(book.get_sheet_by_name(_sheet(path, sheet, book.sheet_names)).to_python())
-
-    try:
-        rows = _opened(path, rows_of)
-    except CalamineError:
-        rows = None
+        rows = list(book.get_sheet_by_name(_sheet(name, sheet, book.sheet_names)).to_python())
     if rows is None:
-        raise TableError(f"expected a workbook of Excel in {path.name}, found none that can be read; save it again")
-    names = [str(name).strip() for name in rows[0]] if rows else []
+        raise TableError(f"expected a workbook of Excel in {name}, found none that can be read; save it again")
+    names = [str(each).strip() for each in rows[0]] if rows else []
     while names and not names[-1] and all(row[len(names) - 1] == "" for row in rows):
         names.pop()
-    rows = [row for row in rows[1:] if any(cell != "" for cell in row)]
+    rows = rows[1:]
+    while rows and all(cell == "" for cell in rows[-1]):  # any other row without values is one: its label is missing
+        rows.pop()
     if not all(names) or len(set(names)) < len(names):
-        raise TableError(
-            f"expected different names in the first row of {path.name}, found one twice or none; name them"
-        )
-    return pa.table([_column([row[place] for row in rows]) for place in range(len(names))], names=names)
+        raise TableError(f"expected different names in the first row of {name}, found one twice or none; name them")
+    own = spelled_as(label, names)
+    cells = ((each, [row[place] for row in rows]) for place, each in enumerate(names))
+    return pa.table({each: _texts(column) if each == own else _column(column) for each, column in cells})
 
 
-def _sheet(path: Place, wanted: str | None, names: Sequence[str]) -> str:
+def _check_extent(file: BinaryIO, name: str) -> None:
+    """Refuse a workbook with parts that are much larger than it, or a sheet that is much larger than its cells.
+
+    Raises:
+        TableError: There is one.
+    """
+    file.seek(0, 2)
+    allowed = _MOST_FOR_ANY + _MOST_FOR_A_BYTE * file.tell()
+    with zipfile.ZipFile(file) as book:
+        for part in book.infolist():
+            rows, columns, size = 0, 0, 0
+            for piece in _pieces(book, part):
+                size += len(piece)
+                if size > allowed:
+                    raise TableError(
+                        f"expected parts of at most {allowed:,} bytes in {name}, by its size, found more; save it as "
+                        "CSV"
+                    )
+                for place in _PLACE.finditer(piece):
+                    rows, columns = max(rows, int(place[2])), max(columns, _number(place[1]))
+            allowed -= size
+            if rows * columns > _MOST_CELLS + size // _BYTES_OF_PLACE:
+                raise TableError(
+                    f"expected a table without gaps in {name}, found a cell in row {rows:,} or column {columns:,}, far "
+                    "from most others; delete the empty rows and columns around the table"
+                )
+    file.seek(0)
+
+
+def _pieces(book: zipfile.ZipFile, part: zipfile.ZipInfo) -> Iterator[bytes]:
+    """The bytes of a part, piece by piece, each with the end of the one before."""
+    end = b""
+    with book.open(part) as opened:
+        while piece := opened.read(_PIECE):
+            yield end + piece
+            end = piece[-_LONGEST_PLACE:]
+
+
+def _number(letters: bytes) -> int:
+    """The number of a column from its letters, such as 27 for AA."""
+    number = 0
+    for letter in letters.upper():
+        number = 26 * number + letter - ord("A") + 1
+    return number
+
+
+def _sheet(name: str, wanted: str | None, names: Sequence[str]) -> str:
     """The name of the sheet to read."""
     if wanted is None and len(names) == 1:
         return names[0]
     if wanted is None or wanted not in names:
         found = "none" if wanted is None else repr(wanted)
         raise TableError(
-            f"expected the name of a sheet of {path.name} (--sheet): {', '.join(names)}; found {found}"
+            f"expected the name of a sheet of {name} (--sheet): {', '.join(names)}; found {found}"
             f"{nearest(wanted or '', names)}"
         )
     return wanted
@@ -104,7 +224,12 @@ def _column(cells: Sequence[Any]) -> pa.Array:
         return pa.array(times, pa.timestamp("us")).cast(pa.date32() if days else pa.timestamp("us"))
     if kinds == {bool}:
         return pa.array(values)
-    return pa.array([cell if cell is None else _text(cell) for cell in values], pa.string())
+    return _texts(cells)
+
+
+def _texts(cells: Sequence[Any]) -> pa.Array:
+    """Cells as text."""
+    return pa.array([None if cell == "" else _text(cell) for cell in cells], pa.string())
 
 
 def _instant(cell: dt.date) -> dt.datetime:
@@ -128,9 +253,8 @@ def _opened(path: Place, read: Callable[[Any], Any]) -> Any:
         return read(stored)
 
 
-_READERS: Mapping[str, Callable[[Place, str | None], pa.Table]] = {
+_READERS: Mapping[str, Callable[[Place], pa.Table]] = {
     "feather": _feather,
     "json": _json_lines,
-    "excel": _excel,
     "idx": _labels,
 }
