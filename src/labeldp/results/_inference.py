@@ -80,8 +80,8 @@ def description_part(found: Description) -> Part:
         )
         for each in found.summaries
     ]
-    together = "hold together" if found.intervals > 1 else "holds"
-    note = f"{counted(found.intervals, 'interval')} {together} with {share(found.level)} confidence (Bonferroni)."
+    together = f"{found.intervals} intervals hold together" if found.intervals > 1 else "The interval holds"
+    note = f"{together} with {share(found.level)} confidence{' (Bonferroni)' * (found.intervals > 1)}."
     if any(each.difference is not None for each in found.summaries):
         note = f"{note} {_OTHERS}"
     heads = ("group", "rows", "of", "estimate", "interval", "less the others", "interval of that")
