@@ -1,16 +1,19 @@
 """Accidents by which the same labels could be charged for as if they were others."""
 
+import datetime as dt
 import os
 import traceback
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from labeldp import Classes, Curator, Interval, Ledger, RandomizedResponse, release_table
-from labeldp.errors import BudgetError, LabelError
+from labeldp.errors import BudgetError, InputError, LabelError
 from labeldp.release.jobs import _job as module
+from labeldp.release.ledger import _ledger
 from labeldp.release.ledger._same_data import _most_of_a_unit
 
 SPACE = Classes(["a", "b"])
@@ -176,3 +179,46 @@ def test_the_most_earlier_rows_of_a_unit_are_counted(seed):
     found = [sum(int((known == row).sum()) for row in {*rows[units == unit].tolist()}) for unit in range(7)]
     shared = np.isin(rows, known)
     assert _most_of_a_unit(units[shared], rows[shared], known.astype(np.uint64)) == max(found)
+
+
+def visits(folder, name, numbers, seed=0):
+    """A table of visits of people with these numbers."""
+    chance, rows = np.random.default_rng(seed), len(numbers)
+    columns = {"crp": chance.lognormal(0.0, 5.0, rows), "number": chance.integers(0, 1 << 40, rows)}
+    table = pd.DataFrame({"patient": [f"P{number}" for number in chance.permutation(numbers)], **columns})
+    table.assign(y=chance.choice(["no", "yes"], rows)).to_csv(folder / name, index=False)
+    return folder / name
+
+
+@pytest.mark.parametrize("units_first", [True, False])
+def test_people_who_return_in_other_rows_have_spent_what_their_rows_cost(tmp_path, units_first):
+    """Rows that were charged one by one are a person's, as a charge of the same rows for people shows."""
+    space, keep = Classes(["no", "yes"]), {"keep": ["crp"], "budget": 99.0}
+    january = visits(tmp_path, "january.csv", [*range(100), *range(50)])  # some people have two rows
+    for number, unit in enumerate(("patient", "row") if units_first else ("row", "patient")):
+        release_table(january, "y", space, 1.0, tmp_path / f"{number}", unit=unit, **keep)
+    february = visits(tmp_path, "february.csv", [*range(40, 140)], seed=1)
+    found = release_table(february, "y", space, 1.0, tmp_path / "2", unit="patient", **keep)
+    assert found.spent[0] == 1.0 + 2.0 + 1.0
+    march = visits(tmp_path, "march.csv", [*range(500, 600)], seed=2)
+    assert release_table(march, "y", space, 1.0, tmp_path / "3", unit="patient", **keep).spent[0] == 1.0
+    april = visits(tmp_path, "april.csv", [*range(60)], seed=3)
+    with pytest.raises(InputError, match="no row is new"):
+        release_table(april, "y", space, 1.0, tmp_path / "4", unit="patient", only_new=True, **keep)
+
+
+def test_a_clock_that_goes_back_brings_no_budget_back(tmp_path, monkeypatch):
+    """The budget in force is that of the last charge of a ledger, whatever its time."""
+    hours = iter(range(23, 0, -1))
+
+    class Clock(dt.datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return dt.datetime(2026, 11, 29, next(hours), tzinfo=tz)
+
+    monkeypatch.setattr(_ledger, "datetime", Clock)
+    table, space = visits(tmp_path, "t.csv", range(50)), Classes(["no", "yes"])
+    for number, budget in enumerate((10.0, 2.0)):
+        release_table(table, "y", space, 1.0, tmp_path / f"{number}", keep=["crp"], unit="row", budget=budget)
+    with pytest.raises(BudgetError, match="above the budget of 2"):
+        release_table(table, "y", space, 1.0, tmp_path / "2", keep=["crp"], unit="row")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath
 
@@ -28,7 +28,7 @@ def matched(found: Mapping[Entry, Match | None]) -> list[Earlier]:
 
 def with_the_same_data(found: Mapping[Entry, Match | None]) -> list[Earlier]:
     """Charges of rows of a table and of data that was taken to be the same; copies of a charge count once."""
-    known = list({each.identifier: each for each in sorted(found, key=lambda each: each.time)}.values())
+    known = list({each.identifier: each for each in _in_order(found)}.values())
     matches: dict[str, Match] = {each.identifier: match for each, match in found.items() if match is not None}
     links = [(each.identifier, other) for each in known for other in _same(each, known)]
     changed = True
@@ -45,7 +45,33 @@ def with_the_same_data(found: Mapping[Entry, Match | None]) -> list[Earlier]:
                 pairs = NO_PAIRS if other is None else other.pairs
                 matches[pair[1]] = Match(rows, certain=False, labels_of_a_unit=None, pairs=pairs)
                 changed = True
+    matches |= _of_the_same_people(known, matches)
     return matched({each: matches.get(each.identifier) for each in known})
+
+
+def _in_order(found: Iterable[Entry]) -> list[Entry]:
+    """Charges by their times, but those of a ledger in its order: a clock may go back."""
+    latest, times = dict[Path | None, str](), list[tuple[str, Entry]]()
+    for each in found:
+        latest[each.ledger] = max(each.time, latest.get(each.ledger, ""))
+        times.append((latest[each.ledger], each))
+    return [each for _, each in sorted(times, key=lambda pair: pair[0])]
+
+
+def _of_the_same_people(known: Sequence[Entry], matches: Mapping[str, Match]) -> dict[str, Match]:
+    """The matches of charges per row that none of the rows shows, but a charge of the same rows per unit does.
+
+    A unit that returns in other rows has spent what its earlier rows cost, also where these were charged one by one.
+    """
+    entries, found = {each.identifier: each for each in known}, dict[str, Match]()
+    for each in known:
+        for other, most in each.rows_of_a_unit:
+            one, several = (each.identifier, other) if each.guarantee.unit == "row" else (other, each.identifier)
+            match = matches.get(several)
+            if one not in matches and match is not None and match.units and one in entries:
+                before = found[one].labels_of_a_unit if one in found else None
+                found[one] = Match(match.rows, certain=True, labels_of_a_unit=max(most, before or 0))
+    return found
 
 
 def check_features(entries: Sequence[Entry], entry: Entry, earlier: Sequence[Earlier]) -> None:
