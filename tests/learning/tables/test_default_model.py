@@ -209,3 +209,14 @@ def test_new_rows_may_have_unknown_texts(base):
     found = learned(base, NUMBERS)[1].model
     rows = pa.table({"age": pa.array([None, 20.0], pa.float64()), "city": ["Paris", None]})
     assert np.isfinite(found.predict(rows)).all()
+
+
+@pytest.mark.parametrize("space", [SPACE, NUMBERS], ids=["classes", "numbers"])
+def test_a_model_of_texts_with_gaps_fits_in_a_file(space, tmp_path):
+    """A column of texts without one in each row is learned from, and the file of the model predicts what it does."""
+    table = patients()[0][["age", "city"]].assign(city=lambda frame: frame["city"].where(frame.index % 5 > 0, ""))
+    folder = shared(tmp_path / "gaps", table, labels_in(space), (space, {"epsilon": 4.0}))
+    model = learn(folder).model
+    opened = open_model(model.save(tmp_path / "model.safetensors"))
+    rows = public_columns(folder)
+    np.testing.assert_array_equal(opened.predict(rows), model.predict(rows))

@@ -217,7 +217,8 @@ def frame_of(
                 found = of(moments)
                 found = found.cast(pa.string()) if part_kind == "category" else found
                 values[f"{name} {part}"] = _column_values(found, f"{name} {part}", part_kind)
-    return pd.DataFrame(values)
+    # Objects stay objects: of texts alone pandas 3 makes a type of its own, in which None is NaN.
+    return pd.DataFrame({name: pd.Series(each, dtype=each.dtype) for name, each in values.items()})
 
 
 @documented_in("labeldp.learning.features")

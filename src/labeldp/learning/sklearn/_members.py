@@ -162,7 +162,7 @@ def as_frame(features: Any) -> Any:
     if not used:
         kinds = ", ".join(f"{name!r} of {type_name(table[name].type)}" for name in values) or "none"
         raise InputError(f"expected a column of numbers, dates or text, found {kinds}")
-    return pd.DataFrame(used)
+    return pd.DataFrame({name: pd.Series(each, dtype=each.dtype) for name, each in used.items()})  # as in frame_of
 
 
 def _values(column: pa.ChunkedArray) -> np.ndarray | None:
