@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
 import runpy
@@ -16,7 +17,7 @@ import pytest
 
 from labeldp import Classes, TableFile, check_table, release_table
 from labeldp.cli import main
-from labeldp.errors import TableError
+from labeldp.errors import LabelDPError, TableError
 from labeldp.release import public_columns, some_columns
 
 ROWS = {
@@ -159,6 +160,33 @@ def test_json_of_few_bytes_takes_little_memory(tmp_path, rows, why):
     (tmp_path / "t.jsonl").write_text("\n".join(rows) + "\n")
     with pytest.raises(TableError, match=why):
         check_table(tmp_path / "t.jsonl", "y")
+
+
+@pytest.mark.parametrize("packed", ["zstd", "lz4"])
+def test_feather_of_few_bytes_takes_little_memory(tmp_path, packed):
+    """Batches that are packed thousands of times smaller than they are; few or stored ones are read."""
+    batch = pa.record_batch({"x": np.zeros(1 << 20), "y": pa.array(["a"] * (1 << 20)).dictionary_encode()})
+    for name, packing, times in (("t.feather", packed, 8), ("few.feather", packed, 1), ("stored.arrow", None, 8)):
+        options = pa.ipc.IpcWriteOptions(compression=packing)
+        with pa.ipc.new_file(tmp_path / name, batch.schema, options=options) as file:
+            for _ in range(times):
+                file.write_batch(batch)
+    with pytest.raises(TableError, match=r"expected far fewer values in t\.feather"):
+        check_table(tmp_path / "t.feather", "y")
+    assert check_table(tmp_path / "few.feather", "y", unit="row").rows == 1 << 20
+    assert check_table(tmp_path / "stored.arrow", "y", unit="row").rows == 8 << 20
+
+
+def test_no_damage_of_feather_is_an_error_without_a_sentence(tmp_path):
+    """Whatever byte of it differs."""
+    path, chance = written(tmp_path / "t.feather"), np.random.default_rng(0)
+    content = path.read_bytes()
+    for place in [*chance.integers(0, len(content), 150), *range(len(content) - 40, len(content))]:
+        damaged = bytearray(content)
+        damaged[place] ^= int(chance.integers(1, 256))
+        path.write_bytes(damaged)
+        with contextlib.suppress(LabelDPError):
+            check_table(path, "y", unit="row")
 
 
 def test_odd_json_is_read(tmp_path):

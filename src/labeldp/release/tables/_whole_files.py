@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +32,8 @@ _BLOCK, _MOST_DEPTH = 1 << 26, 64
 #: Bytes of the cells or parts of a file of any size, and how many more for each of its own.
 _MOST_FOR_ANY, _MOST_FOR_A_BYTE = 1 << 26, 32
 _BYTES_OF_CELL = 8
+#: The first bytes of a file of Arrow, and the length of its end after the footer.
+_ARROW, _ENDING = b"ARROW1", 10
 #: By letter of JSON: the change of depth, and blanks; the most of these between a key and its colon.
 _STEPS, _BLANK, _MOST_BLANKS = np.zeros(256, np.int8), np.zeros(256, np.bool_), 8
 _STEPS[[*b"[{"]], _STEPS[[*b"]}"]], _BLANK[[*b" \t\r\n"]] = 1, -1, True
@@ -50,7 +54,84 @@ def whole_table(path: Place, kind: str, sheet: str | None, label: str) -> pa.Tab
 def _feather(path: Place) -> pa.Table:
     from pyarrow import feather  # noqa: PLC0415 (few read such files)
 
-    return _opened(path, feather.read_table)
+    content = _opened(path, lambda file: file.read())
+    try:
+        size = _unpacked_size(content) if content.startswith(_ARROW) else 0
+    except (struct.error, ValueError, OverflowError):
+        raise pa.ArrowInvalid("damaged") from None
+    if size > _MOST_FOR_ANY + _MOST_FOR_A_BYTE * len(content):
+        raise TableError(f"expected far fewer values in {path.name}, by its size, found more; save it as Parquet")
+    table = feather.read_table(pa.BufferReader(content))
+    table.validate(full=True)  # places outside the file would be read as they are
+    return table
+
+
+def _unpacked_size(content: bytes) -> int:
+    """The bytes of all batches that the footer of a file of Arrow lists, once their buffers are unpacked.
+
+    References:
+        The IPC file format of Apache Arrow, ``File.fbs`` and ``Message.fbs``, and the layout of FlatBuffers.
+    """
+    (length,) = struct.unpack_from("<i", content, len(content) - _ENDING)
+    footer, size = _Fields.root(content, len(content) - _ENDING - length), 0
+    for number in (2, 3):  # dictionaries and record batches
+        for start, about, _ in struct.iter_unpack("<qi4xq", footer.vector(number, 24)):
+            message = _Fields.root(content, start + (8 if content[start : start + 4] == b"\xff" * 4 else 4))
+            batch = message.table(2) if number == 3 else message.table(2).table(1)
+            rows, buffers = batch.number(0), np.frombuffer(batch.vector(2, 16), "<i8").reshape(-1, 2)
+            size += max(rows, 0) * _BYTES_OF_CELL
+            for place, stored in buffers.tolist():
+                packed = batch.at(3) and stored
+                (unpacked,) = struct.unpack_from("<q", content, start + about + place) if packed else (stored,)
+                size += max(unpacked, 0)
+    return size
+
+
+@dataclass(frozen=True)
+class _Fields:
+    """The fields of a table in FlatBuffers, by their numbers."""
+
+    content: bytes
+    place: int
+
+    @classmethod
+    def root(cls, content: bytes, place: int) -> Self:
+        """The outermost table of a buffer."""
+        return cls(content, place)._followed(place)
+
+    def at(self, number: int) -> int:
+        """The place of a field; 0 without one."""
+        first = self.place - self._read("<i", self.place)
+        if 4 + 2 * number >= self._read("<H", first):
+            return 0
+        offset = self._read("<H", first + 4 + 2 * number)
+        return self.place + offset if offset else 0
+
+    def number(self, number: int) -> int:
+        """A whole number of eight bytes."""
+        return self._read("<q", place) if (place := self.at(number)) else 0
+
+    def table(self, number: int) -> Self:
+        """A table in a field."""
+        return self._followed(self.at(number))
+
+    def vector(self, number: int, size: int) -> bytes:
+        """The bytes of a list of structures of so many bytes each."""
+        if not (place := self.at(number)):
+            return b""
+        place += self._read("<I", place)
+        end = place + 4 + size * self._read("<I", place)
+        if end > len(self.content):
+            raise ValueError("a list that is cut off")
+        return self.content[place + 4 : end]
+
+    def _followed(self, place: int) -> Self:
+        return replace(self, place=place + self._read("<I", place))
+
+    def _read(self, kind: str, place: int) -> int:
+        if place < 0:
+            raise ValueError("a place before the file")
+        return int(struct.unpack_from(kind, self.content, place)[0])
 
 
 def _json_lines(path: Place) -> pa.Table:
