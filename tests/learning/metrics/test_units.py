@@ -166,6 +166,14 @@ def test_a_class_in_few_units_leaves_open_how_alike_they_are():
     assert (single.low, single.high) == (pytest.approx(0.0, abs=1e-6), pytest.approx(1.0))
 
 
+def test_few_large_units_among_many_small_ones_have_students_quantile():
+    """Twelve units of twenty rows carry all variance beside 588 of one row: eleven degrees of freedom, 2.201 errors."""
+    values = np.concatenate([np.repeat([-2.0, -1.0, 0.0, 0.0, 1.0, 2.0], 40), np.zeros(588)])
+    units = np.concatenate([np.repeat(np.arange(12), 20), np.arange(12, 600)])
+    found = metrics.mean_of_rows(values, 0.95, units=units)
+    assert found.high / found.error == pytest.approx(2.201, abs=1e-3)
+
+
 def test_few_units_have_students_quantile():
     """The mean of five units of three rows has Student's interval with four degrees of freedom: 2.776 errors."""
     found = metrics.mean_of_rows(np.repeat([-2.0, -1.0, 0.0, 1.0, 2.0], 3), 0.95, units=np.repeat(range(5), 3))

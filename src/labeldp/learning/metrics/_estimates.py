@@ -177,7 +177,7 @@ def mean_of_rows(
     shared = (sample.size - 1.0) * expected[1] if (totals**2).sum() ** 2 < FEW_UNITS * (totals**4).sum() else 0.0
     error = float(np.sqrt(max(found, expected[0] + shared))) if sample.count > 1 else np.inf
     skew = float((totals**3).sum()) / error**3 if error > 0.0 else 0.0
-    bar = quantile(level, sample.free)
+    bar = quantile(level, sample.freedom(totals))
     low, high = (value - transformed(side, skew) * error / len(values) for side in (bar, -bar))
     if extremes is not None:
         missed = missed_share(sample, level)

@@ -60,6 +60,21 @@ class Units:
         """Degrees of freedom of a variance between units, at least 1."""
         return max(self.count - 1, 1)
 
+    def freedom(self, totals: Float[np.ndarray, "u"]) -> float:
+        """Degrees of freedom of a sum of squared totals, of one variance among units of one size.
+
+        Few large units may carry most of it, however many small ones there are.
+
+        References:
+            Satterthwaite 1946, equation 17.
+        """
+        if self.numbers is None:
+            return self.free
+        _, place, units = np.unique(np.bincount(self.numbers), return_inverse=True, return_counts=True)
+        variances = np.bincount(place, weights=totals**2) / units
+        squares = float(units @ variances**2)
+        return float(np.clip((units @ variances) ** 2 / squares - 1.0, 1.0, self.free)) if squares > 0.0 else self.free
+
     @property
     def size(self) -> float:
         """Mean over rows of the number of rows of their unit: the design effect where rows of a unit are alike."""
