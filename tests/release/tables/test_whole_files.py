@@ -130,13 +130,21 @@ def excel_with(path, row):
             to.writestr(name, small.read(name).replace(b"</sheetData>", row + b"</sheetData>"))
 
 
-@pytest.mark.parametrize(("column", "row"), [("XFD", 1048576), ("ALL", 60000), ("xfd", 1048576)])
+@pytest.mark.parametrize(("column", "row"), [("XFD", 1048576), ("ALL", 60000), ("xfd", 1048576), ("Z" * 99, 10**90)])
 def test_a_cell_far_from_all_others_is_refused(tmp_path, column, row):
     """Its reader would hold all cells in between, and end the process where memory does not suffice."""
     pytest.importorskip("python_calamine")
     excel_with(tmp_path / "t.xlsx", f"<row r=\"{row}\"><c\tr = '{column}{row}'><v>1</v></c></row>".encode())
     with pytest.raises(TableError, match=r"a table without gaps in t\.xlsx, found a cell in row [0-9,]+ or column"):
         check_table(tmp_path / "t.xlsx", "y")
+
+
+@pytest.mark.parametrize("cell", [b"nan", b"inf", b"-1e400"])
+def test_numbers_that_are_none_are_no_error(tmp_path, cell):
+    """No workbook of Excel has them, and other programs write some."""
+    pytest.importorskip("python_calamine")
+    excel_with(tmp_path / "t.xlsx", b"<row><c><v>" + cell + b'</v></c><c t="inlineStr"><is><t>a</t></is></c></row>')
+    assert check_table(tmp_path / "t.xlsx", "y", unit="row").rows == 3
 
 
 def test_a_workbook_that_grows_out_of_bounds_is_refused(tmp_path):

@@ -197,9 +197,9 @@ _EXACT = 1 << 53
 _MIDNIGHT = dt.time(0)
 #: Cells between the first and the last one of a sheet of any size, and bytes of a cell that there is in one.
 _MOST_CELLS, _BYTES_OF_PLACE = 1 << 22, 8
-_PIECE, _LONGEST_PLACE = 1 << 20, 64
+_PIECE, _LONGEST_PLACE = 1 << 20, 1 << 10
 #: The place of a cell, or of a row, in XML.
-_PLACE = re.compile(rb"""\sr\s*+=\s*+["']([A-Za-z]{0,3}+)([0-9]{1,7}+)["']""")
+_PLACE = re.compile(rb"""\sr\s*+=\s*+["']([A-Za-z]{0,9}+)[A-Za-z]*+([0-9]{1,18}+)""")
 
 
 def _workbook(file: Any, name: str, sheet: str | None, label: str) -> pa.Table:
@@ -297,7 +297,7 @@ def _column(cells: Sequence[Any]) -> pa.Array:
     kinds = {type(cell) for cell in known}
     values = [None if cell == "" else cell for cell in cells]
     if kinds <= {int, float} and known:
-        whole = all(cell == int(cell) and abs(cell) < _EXACT for cell in known)
+        whole = all(abs(cell) < _EXACT and cell == int(cell) for cell in known)
         return pa.array([cell if cell is None or not whole else int(cell) for cell in values])
     if kinds <= {dt.date, dt.datetime} and known:
         times = [None if cell is None else _instant(cell) for cell in values]
