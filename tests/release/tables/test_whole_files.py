@@ -160,7 +160,7 @@ def test_a_workbook_that_grows_out_of_bounds_is_refused(tmp_path):
     [
         (['{"y": "a", "x": ' + "[" * 100_000 + "]" * 100_000 + "}"], "nested more than 64 deep"),
         (['{"y": "a", "x": ' + '{"]]]]":\n' * 100_000 + "1" + "}" * 100_000 + "}"], "nested more than 64 deep"),
-        ([f'{{"y": "a", "x{number}" : 1}}' for number in range(4000)], "found 4,001 names in 4,001 rows"),
+        ([f'{{"y": "a", "x{number}" : 1}}' for number in range(4000)], "found 4,001 names in 4,000 rows"),
     ],
 )
 def test_json_of_few_bytes_takes_little_memory(tmp_path, rows, why):
@@ -195,6 +195,15 @@ def test_no_damage_of_feather_is_an_error_without_a_sentence(tmp_path):
         path.write_bytes(damaged)
         with contextlib.suppress(LabelDPError):
             check_table(path, "y", unit="row")
+
+
+@pytest.mark.parametrize("line", ["null", "[]", "1", '"a"', "true", "{}]"])
+def test_lines_without_an_object_are_refused(tmp_path, line):
+    """Arrow ends the process over a line of null."""
+    for content in (line, f'{{"y": "a"}}\n{line}\n{{"y": "b"}}', f'{{"y": "a"}} {line}'):
+        (tmp_path / "t.jsonl").write_text(content)
+        with pytest.raises(TableError, match=r"an object in each line of t\.jsonl|t\.jsonl cannot be read"):
+            check_table(tmp_path / "t.jsonl", "y")
 
 
 def test_odd_json_is_read(tmp_path):

@@ -27,7 +27,7 @@ from labeldp.release.tables._store import Place, StorePath
 
 #: The only column of a file of labels.
 IDX_LABEL = "label"
-#: Bytes of JSON in which a type is inferred, and its deepest nesting: Arrow ends the process over deep ones.
+#: Bytes of JSON in which a type is inferred, and its deepest nesting, over which Arrow ends the process.
 _BLOCK, _MOST_DEPTH = 1 << 26, 64
 #: Bytes of the cells or parts of a file of any size, and how many more for each of its own.
 _MOST_FOR_ANY, _MOST_FOR_A_BYTE = 1 << 26, 32
@@ -143,17 +143,25 @@ def _json_lines(path: Place) -> pa.Table:
 
 
 def _check_json(content: bytes, name: str) -> None:
-    """Refuse deep nesting, and rows that lack nearly all of the columns: Arrow holds a cell for each of them.
+    """Refuse what ends the reader of Arrow, and rows that lack nearly all columns: it holds a cell for each.
 
     Raises:
         TableError: There is such.
     """
     letters = np.frombuffer(content, np.uint8)
     quotes, outside = _quotes(letters)
-    depth = np.cumsum(_STEPS[letters[np.flatnonzero(_STEPS[letters].view(bool) & outside)]], dtype=np.int64)
+    places = np.flatnonzero(_STEPS[letters].view(bool) & outside)
+    steps = _STEPS[letters[places]]
+    depth = np.cumsum(steps, dtype=np.int64)
     if depth.max(initial=0) > _MOST_DEPTH:
         raise TableError(f"expected rows of plain values in {name}, found some nested more than {_MOST_DEPTH} deep")
-    rows, columns = int(np.count_nonzero(depth == 0)) + 1, _count_keys(content, letters, quotes)
+    first, last = places[(depth == 1) & (steps > 0)], places[depth == 0]
+    ends = np.zeros(letters.size + 1, np.int8)
+    ends[first] += 1
+    ends[last + 1] -= 1
+    if (letters[first] != ord("{")).any() or not (_BLANK[letters] | (np.cumsum(ends[:-1], dtype=np.int8) != 0)).all():
+        raise TableError(f"expected an object in each line of {name}, found something else; save it again")
+    rows, columns = first.size, _count_keys(content, letters, quotes)
     if rows * columns * _BYTES_OF_CELL > _MOST_FOR_ANY + _MOST_FOR_A_BYTE * len(content):
         raise TableError(
             f"expected rows of the same columns in {name}, found {columns:,} names in {rows:,} rows, most of which "
