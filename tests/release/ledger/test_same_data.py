@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from labeldp import Classes, Curator, Interval, Ledger, RandomizedResponse, release_table
-from labeldp.errors import BudgetError, InputError, LabelError
+from labeldp.errors import BudgetError, InputError, LabelError, LedgerError
 from labeldp.release.jobs import _job as module
 from labeldp.release.ledger import _ledger
 from labeldp.release.ledger._same_data import _most_of_a_unit
@@ -222,3 +222,13 @@ def test_a_clock_that_goes_back_brings_no_budget_back(tmp_path, monkeypatch):
         release_table(table, "y", space, 1.0, tmp_path / f"{number}", keep=["crp"], unit="row", budget=budget)
     with pytest.raises(BudgetError, match="above the budget of 2"):
         release_table(table, "y", space, 1.0, tmp_path / "2", keep=["crp"], unit="row")
+
+
+def test_a_name_that_is_too_long_leaves_no_ledger(tmp_path):
+    """A ledger that nobody can open would stop the releases of all tables beside it."""
+    long = visits(tmp_path, f"{'t' * 230}.csv", range(50))
+    with pytest.raises(LedgerError, match="File name too long"):
+        release_table(long, "y", Classes(["no", "yes"]), 1.0, tmp_path / "o", keep=["crp"], unit="row")
+    assert [path.name for path in tmp_path.iterdir()] == [long.name]
+    short = visits(tmp_path, "t.csv", range(50, 100), seed=1)
+    release_table(short, "y", Classes(["no", "yes"]), 1.0, tmp_path / "o", keep=["crp"], unit="row")

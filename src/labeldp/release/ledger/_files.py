@@ -35,8 +35,12 @@ def check_file(path: Path, named: Path, *, team: bool) -> None:
     """
     if named.is_symlink() and named.lstat().st_uid != os.geteuid():
         raise _refusal(named, "a link of another user", team=team)
+    beside = [Path(f"{path}{ending}") for ending in _COMPLETING]
+    for each in beside:  # names that are too long fail before there is a ledger that stops all tables beside it
+        with suppress(FileNotFoundError):
+            each.lstat()
     make(path, team=team)
-    for each in (path, *(Path(f"{path}{ending}") for ending in _COMPLETING)):
+    for each in (path, *beside):
         with suppress(FileNotFoundError):
             state = each.lstat()
             if why := objection(state, team=team):
