@@ -594,6 +594,16 @@ def test_the_name_of_an_output_is_no_pattern(tables, name):
         assert all(folder.is_dir() for folder in others)
 
 
+def test_a_release_that_has_just_begun_keeps_its_folder(tables):
+    """Another one of the same output removes the empty folders of dead jobs alone, and ends first or not at all."""
+    (tables / f".o.labeldp-{'0' * 32}").mkdir()
+    with output_module.staged(tables / "o", "1" * 32) as first:
+        with output_module.staged(tables / "o", "2" * 32) as second:
+            assert sorted(tables.glob(".o.labeldp-*")) == [first, second]
+        assert first.is_dir()
+    assert not any(tables.glob(".o.labeldp-*"))
+
+
 def test_settling_what_does_not_exist_makes_nothing(tables):
     """A ledger that was never charged is not made by looking at it."""
     Ledger(tables / "nothing").settle()

@@ -6,11 +6,12 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from labeldp._checks import nearest
+from labeldp._locks import locked
 from labeldp._random_words import KeyFile
 from labeldp._strict_json import strict_json
 from labeldp.errors import OutputError, VerificationError
@@ -142,7 +143,7 @@ def staged(target: Path, identifier: str) -> Iterator[Path]:
     for old in target.parent.iterdir():
         of_target = old.name.rpartition(_MARK)[0] == f".{target.name}"
         if of_target and not run_of(old).exists():  # else workers of another release write there soon
-            with suppress(OSError):  # left empty by a job that was killed before its charge
+            with suppress(OSError), locked(old, 0.0):  # left empty by a job that was killed before its charge
                 old.rmdir()
     staging = staging_of(target, identifier)
     try:
@@ -152,11 +153,14 @@ def staged(target: Path, identifier: str) -> Iterator[Path]:
             f"expected to create a folder beside {target}, found: {problem.strerror}; take a place where you may write"
         ) from None
     process = os.getpid()
-    try:
-        yield staging
-    finally:
-        if os.getpid() == process:  # a forked child does not own it
-            shutil.rmtree(staging, ignore_errors=True)
+    with ExitStack() as held:
+        with suppress(OSError):  # where folders cannot be locked, no other job removes it
+            held.enter_context(locked(staging, 0.0))
+        try:
+            yield staging
+        finally:
+            if os.getpid() == process:  # a forked child does not own it
+                shutil.rmtree(staging, ignore_errors=True)
 
 
 def publish(staging: Path, target: Path) -> None:
