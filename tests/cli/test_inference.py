@@ -130,8 +130,26 @@ def test_figures_of_numbers_say_that_labels_were_clipped(run, tmp_path, monkeypa
 
 
 def test_figures_of_classes_say_nothing_of_a_range(run, shared):
-    """Nothing was clipped."""
-    assert "clipped" not in run("describe", shared).out
+    """Nothing was clipped, and nothing stands for missing labels."""
+    printed = run("describe", shared).out
+    assert "clipped" not in printed
+    assert "issing labels" not in printed
+
+
+@pytest.mark.parametrize("question", [("describe",), ("learn", "--model", "softmax", "--output", "of.safetensors")])
+@pytest.mark.parametrize("space", [Classes(["0", "1"], missing="0"), Interval(0, 10, 1, missing=0)], ids=type)
+def test_figures_say_what_stands_for_missing_labels(run, tmp_path, monkeypatch, space, question):
+    """Beside the result, before any figure of it, and in the text beside the release."""
+    monkeypatch.chdir(tmp_path)
+    table = pd.DataFrame({"age": np.arange(400) % 40, "found": np.where(np.arange(400) % 3, "1", "")})
+    table.to_csv("found.csv", index=False)
+    release_table("found.csv", "found", space, 4.0, "filled", drop=[], unit="row")
+    model = [("ridge" if each == "softmax" and isinstance(space, Interval) else each) for each in question[1:]]
+    ran = run(question[0], "filled", *model)
+    assert ran.code == 0, ran.err
+    said = f"Missing labels, if there were any, were taken to be {space.missing!r}. Figures count them as such."
+    assert said in ran.out.partition("\n\n")[0]
+    assert said in " ".join((tmp_path / "filled" / "_README.txt").read_text(encoding="utf-8").split())
 
 
 def test_rows_without_a_treatment_are_left_out_and_counted(run, tmp_path, monkeypatch):

@@ -18,6 +18,7 @@ from ._rounding import shown_above as shown_above
 from ._rounding import sure_above as sure_above
 from ._spaces import Classes as Classes
 from ._spaces import CLIPPED as CLIPPED
+from ._spaces import FILLED as FILLED
 from ._spaces import Interval as Interval
 from ._spaces import LabelSpace as LabelSpace
 from ._spaces import REFUSE as REFUSE

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 REFUSE = "refuse"
 #: Beginning of the declaration that numbers were clipped.
 CLIPPED = "labels beyond the declared range"
+#: Beginning of the declaration of what stands for missing labels.
+FILLED = "missing labels, if there were any,"
 _MOST_CLASSES = 1 << 24
 #: Grid points that are not computed as quotients of whole numbers, which takes a second for so many.
 _MOST_SLOW_POINTS = 1 << 20
@@ -35,6 +37,8 @@ _SHOWN = 8
 
 class LabelSpace(ABC):
     """The finite set of values that a label may take, each with a code from 0 to ``size - 1``."""
+
+    missing: Any
 
     @property
     def size(self) -> int:
@@ -75,7 +79,7 @@ class LabelSpace(ABC):
     @property
     def declared(self) -> tuple[str, ...]:
         """Preprocessing of labels that the declaration implies, as sentences for the certificate."""
-        return ()
+        return () if self.missing == REFUSE else (f"{FILLED} were taken to be {self.missing!r}",)
 
     @abstractmethod
     def arrow_type(self) -> pa.DataType:
@@ -323,8 +327,9 @@ class Interval(LabelSpace):
 
     @property
     def declared(self) -> tuple[str, ...]:
-        """Clipping to the range and rounding to the grid."""
+        """Clipping to the range and rounding to the grid, and what stands for missing labels."""
         return (
+            *super().declared,
             f"{CLIPPED} {self.low:.17g} to {self.high:.17g} were clipped to it, and put on the "
             f"nearest point of a grid of step {self.step:.17g}, before anything was drawn",
         )

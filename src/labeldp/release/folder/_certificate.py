@@ -15,7 +15,7 @@ from labeldp._checks import printable
 from labeldp.errors import BudgetError, VerificationError
 from labeldp.mechanisms.randomizers import Expectation, NumberExpectation
 from labeldp.mechanisms.resampling import FeatureLaw
-from labeldp.privacy import CLIPPED, Guarantee, LabelSpace, shown_above, space_from
+from labeldp.privacy import CLIPPED, FILLED, Guarantee, LabelSpace, shown_above, space_from
 from labeldp.privacy.accounting import Charge, RenyiGuarantee, RowRanges, compose
 from labeldp.privacy.channels import CHANNELS, Channel, ResponseChannel, channel_of, law_of
 from labeldp.release.folder._limits import check_plain, parsed
@@ -381,9 +381,14 @@ def _from_plain(cls: type[Certificate], body: Mapping[str, Any]) -> Certificate:
 
 
 def clipping(assumptions: Iterable[str]) -> tuple[str, ...]:
-    """What became of numbers beyond the declared range, and what figures leave out; nothing of classes."""
-    left_out = "Means leave out what a long tail has beyond this range."
-    return tuple(f"{each[0].upper()}{each[1:]}. {left_out}" for each in assumptions if each.startswith(CLIPPED))
+    """What became of numbers beyond the declared range and of missing labels, and what figures leave out or count."""
+    said = {CLIPPED: "Means leave out what a long tail has beyond this range.", FILLED: "Figures count them as such."}
+    return tuple(
+        f"{each[0].upper()}{each[1:]}. {figures}"
+        for each in assumptions
+        for opening, figures in said.items()
+        if each.startswith(opening)
+    )
 
 
 def conditional_sentence(guarantees: tuple[RenyiGuarantee, ...]) -> str:
