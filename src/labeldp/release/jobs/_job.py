@@ -59,7 +59,6 @@ from labeldp.release.released import (
     refuse_renamed_labels,
 )
 from labeldp.release.tables import (
-    EXACT_ROWS,
     Identity,
     Look,
     Place,
@@ -328,9 +327,7 @@ class TableJob:
             raise refusal(people[0])
         heads = self.heads if seen.fingerprints else {}
         facts = (str(self.table.path.resolve()), heads, seen.fingerprints, column or ROW, seen.units)
-        whole = seen.fingerprints is not None and seen.fingerprints.count <= EXACT_ROWS
-        repeats = {canonical(each.name): each.most for each in identities} if whole else {}
-        return seen, PublicData(*facts, whole=self.whole, chosen=self.chosen, repeats=repeats), identities
+        return seen, PublicData(*facts, whole=self.whole, chosen=self.chosen), identities
 
     def _declared(self, checked: CheckedTable, guarantee: Guarantee) -> tuple[str, ...]:
         """Assumptions about people, which only the holder can know."""

@@ -32,8 +32,9 @@ def only_new_rows(job: TableJob, unit: str | None, refusal: Callable[[Identity],
         )
     new = np.ones(count, dtype=bool)
     for each in earlier:
-        if (match := found[each.entry]) is not None:  # others are of people whom another charge shows
-            new &= ~match.mask(count)
+        match = found[each.entry]
+        assert match is not None  # noqa: S101 (what is certain was matched)
+        new &= ~match.mask(count)
     if new.all():
         return job
     if not new.any():

@@ -45,7 +45,6 @@ def with_the_same_data(found: Mapping[Entry, Match | None]) -> list[Earlier]:
                 pairs = NO_PAIRS if other is None else other.pairs
                 matches[pair[1]] = Match(rows, certain=False, labels_of_a_unit=None, pairs=pairs)
                 changed = True
-    matches |= _of_the_same_people(known, matches)
     return matched({each: matches.get(each.identifier) for each in known})
 
 
@@ -56,22 +55,6 @@ def _in_order(found: Iterable[Entry]) -> list[Entry]:
         latest[each.ledger] = max(each.time, latest.get(each.ledger, ""))
         times.append((latest[each.ledger], each))
     return [each for _, each in sorted(times, key=lambda pair: pair[0])]
-
-
-def _of_the_same_people(known: Sequence[Entry], matches: Mapping[str, Match]) -> dict[str, Match]:
-    """The matches of charges per row that none of the rows shows, but a charge of the same rows per unit does.
-
-    A unit that returns in other rows has spent what its earlier rows cost, also where these were charged one by one.
-    """
-    entries, found = {each.identifier: each for each in known}, dict[str, Match]()
-    for each in known:
-        for other, most in each.rows_of_a_unit:
-            one, several = (each.identifier, other) if each.guarantee.unit == "row" else (other, each.identifier)
-            match = matches.get(several)
-            if one not in matches and match is not None and match.units and one in entries:
-                before = found[one].labels_of_a_unit if one in found else None
-                found[one] = Match(match.rows, certain=True, labels_of_a_unit=max(most, before or 0))
-    return found
 
 
 def check_features(entries: Sequence[Entry], entry: Entry, earlier: Sequence[Earlier]) -> None:

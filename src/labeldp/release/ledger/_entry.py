@@ -42,8 +42,6 @@ class Entry:
         table: The path of the table.
         same: Earlier charges of what is taken to be the same data; None before data was compared row by row.
         shares: Earlier charges of some of the rows, which were told one by one.
-        rows_of_a_unit: Earlier charges of some of the rows, of which this one or the other is per row, and the other
-            per unit; and the most rows of one unit that the one per row has. Empty in older ledgers.
         hashes: Names of the hashes by which its rows are recognized, which may be written after the charge; none in
             older ledgers.
         other_people: The reason for which the rows were declared to be other people's than any earlier ones.
@@ -75,7 +73,6 @@ class Entry:
     table: str = ""
     same: tuple[str, ...] | None = None
     shares: tuple[str, ...] = ()
-    rows_of_a_unit: tuple[tuple[str, int], ...] = ()
     hashes: tuple[str, ...] = ()
     other_people: str = ""
     public: tuple[str, ...] = ()
@@ -137,7 +134,6 @@ class Entry:
             table=body.get("table", ""),
             same=None if same is None else tuple(same),
             shares=tuple(body.get("shares", ())),
-            rows_of_a_unit=tuple((str(name), int(most)) for name, most in body.get("rows_of_a_unit", ())),
             hashes=tuple(body.get("hashes", ())),
             other_people=body.get("other_people", ""),
             public=tuple(body.get("public", ())),

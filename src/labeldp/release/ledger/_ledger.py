@@ -23,7 +23,6 @@ from typing import Any
 
 from labeldp._locks import locked
 from labeldp._random_words import is_identifier
-from labeldp._spelling import canonical
 from labeldp._strict_json import strict_json
 from labeldp.errors import BudgetError, LedgerError
 from labeldp.privacy.accounting import Account, Budget
@@ -267,7 +266,6 @@ class Ledger:
         same = tuple(each.entry.identifier for each in earlier if not each.certain) if data else None
         shares = tuple(each.entry.identifier for each in earlier if each.certain) if data else ()
         entry = dataclasses.replace(entry, budget=account.budget, same=same, shares=shares, spent=account.spent)
-        entry = dataclasses.replace(entry, rows_of_a_unit=tuple(_rows_of_a_unit(entry, earlier, data)))
         hashes = {} if data is None else KeyedData.of(data, self._number()).blobs()
         beside_it, lock = self._beside(entry.output), self._lock_inode()
         entry = dataclasses.replace(entry, beside=beside_it, lock=lock, hashes=tuple(hashes))
@@ -442,18 +440,6 @@ class Ledger:
         finally:
             if database is not None and database is not self._memory:
                 database.close()
-
-
-def _rows_of_a_unit(entry: Entry, earlier: Sequence[Earlier], data: PublicData | None) -> Iterator[tuple[str, int]]:
-    """Earlier charges of these rows per unit, of one per row, or the reverse, with the most rows of one unit."""
-    for each in earlier if data else ():
-        units, most = each.entry.guarantee.unit, each.labels_of_a_unit
-        if entry.guarantee.unit == "row":
-            most = None if data is None else data.repeats.get(canonical(units))
-        elif units != "row":
-            most = None
-        if each.certain and most is not None and each.entry.is_of(entry.label):
-            yield each.entry.identifier, most
 
 
 def _may_be_uploaded(output: str, address: str | None) -> bool:

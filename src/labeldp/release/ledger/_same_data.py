@@ -53,8 +53,6 @@ class PublicData:
         order: The row of the table that leaves in each place, where rows leave in another order.
         whole: The table that these are some rows of; None for a whole table.
         chosen: A mask of these rows in it.
-        repeats: The most rows with one value, for columns that may identify people and were looked at as a whole, by
-            their canonical names.
     """
 
     path: str
@@ -65,7 +63,6 @@ class PublicData:
     order: Int[np.ndarray, "n"] | None = field(default=None, repr=False)
     whole: PublicData | None = None
     chosen: Bool[np.ndarray, "m"] | None = field(default=None, repr=False)
-    repeats: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def anonymous(self) -> bool:

@@ -30,7 +30,6 @@ from ._parts import parts_of as parts_of
 from ._random_split import public_split as public_split
 from ._copies import CopyCounter as CopyCounter
 from ._given_out import number_rows as number_rows
-from ._identities import EXACT_ROWS as EXACT_ROWS
 from ._identities import Identity as Identity
 from ._identities import IdentityFinder as IdentityFinder
 from ._identities import are_people as are_people

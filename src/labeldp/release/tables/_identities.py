@@ -29,8 +29,8 @@ from labeldp.release.tables._cell_hashes import MISSING, cell_hashes
 from labeldp.release.tables._copies import CopyCounter
 from labeldp.release.tables._given_out import MOST_ROWS, block_codes, given_out, number_rows
 
-#: Most different values of a column that are counted; of so many rows all are.
-EXACT_ROWS = _MOST_VALUES = 1 << 18
+#: Most different values of a column that are counted.
+_MOST_VALUES = 1 << 18
 #: Fewest values of a column that is named like an identifier, and their most rows on average; then those of any other.
 _FEWEST_NAMED, _ROWS_PER_NAMED = 12, 500
 _FEWEST_VALUES = 20
