@@ -184,6 +184,22 @@ def test_a_release_of_the_same_rows_in_between_counts(tmp_path, budget, error):
     assert max(spent_in(each) for each in tmp_path.glob("*.labeldp-ledger")) == [1.0]
 
 
+@pytest.mark.parametrize("most", [1, 3])
+def test_people_whose_rows_were_released_as_rows_return_in_others(tmp_path, most):
+    """A release of rows counts for people whom another release knows to have had them, for as many as each had."""
+    people = np.repeat(np.arange(300), 4)
+    visits = pd.DataFrame({"user": people * 7919, "bid": np.arange(1200) / 7.0, "clicked": (people % 3 == 0) * 1})
+    january, february = visits[np.arange(1200) % 4 < 3], visits[(np.arange(1200) % 4 == 3) & (people < 100)]
+    some = january[january.groupby("user").cumcount() < most]
+    for name, table in (("january", january), ("some", some), ("february", february)):
+        written(table, tmp_path / f"{name}.csv")
+    ledger = {"ledger": tmp_path / "labels.labeldp-ledger", "budget": 9.0}
+    release(tmp_path / "january.csv", tmp_path / "first", **ledger)
+    release(tmp_path / "some.csv", tmp_path / "rows", 0.5, **ledger | {"unit": "row"})
+    last = release(tmp_path / "february.csv", tmp_path / "last", **ledger)
+    assert last.spent[0] == pytest.approx(1.0 + 0.5 * most + 1.0)
+
+
 def test_clusters_of_all_rows_follow_the_new_ones(tmp_path):
     """Numbers of clusters are those of the whole table, and leave with the rows that they are of."""
     release(written(JANUARY, tmp_path / "january.parquet"), tmp_path / "o1", unit="row")

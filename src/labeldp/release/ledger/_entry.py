@@ -190,6 +190,8 @@ class Earlier:
         guarantee = self.entry.named_guarantee
         if unit == "row":
             guarantee = dataclasses.replace(guarantee, unit="row")
+        elif guarantee.unit == "row" and self.labels_of_a_unit == 1:
+            guarantee = dataclasses.replace(guarantee, unit=unit)
         elif guarantee.unit == "row" and not guarantee.delta and self.labels_of_a_unit is not None:
             epsilon = printed_above(Decimal(repr(guarantee.epsilon)) * self.labels_of_a_unit)
             guarantee = dataclasses.replace(guarantee, epsilon=epsilon, rho=None, unit=unit)

@@ -120,7 +120,15 @@ class Ledger:
         if not known:
             return {}
         recognizer = Recognizer(data, self._number(), self.marks(data))
-        found = {entry: recognizer.match(entry, self._hashes(entry)) for entry in known}
+        of_rows = [entry for entry in known if data.units is not None and entry.guarantee.unit == "row"]
+        whose = [self._hashes(each) for each in known if of_rows and each.guarantee.unit == data.unit != "row"]
+        people = [each for each in whose if each is not None]
+
+        def hashes(entry: Entry) -> KeyedData | None:
+            found = self._hashes(entry)
+            return found.with_people(people) if found is not None and entry in of_rows else found
+
+        found = {entry: recognizer.match(entry, hashes(entry)) for entry in known}
         if data.whole is None or data.chosen is None:
             return found
         return of_chosen(found, self.matches(data.whole), data.chosen)

@@ -94,12 +94,16 @@ class KeyedData:
     Attributes:
         rows: Hashes of all rows; None if they are too many.
         units: Hashes of the privacy units, sorted; None without a unit.
+        row_units: The unit of each row; None without a unit or without ``rows``.
         views: The views that identify rows.
+        people: Of a charge of rows, numbers of rows, each with a unit that another charge knows it to be of.
     """
 
     rows: UInt64[np.ndarray, "n"] | None = None
     units: UInt64[np.ndarray, "m"] | None = None
+    row_units: UInt64[np.ndarray, "n"] | None = None
     views: tuple[KeyedView, ...] = ()
+    people: tuple[Int[np.ndarray, "k"], UInt64[np.ndarray, "k"]] | None = None
 
     @classmethod
     def of(cls, data: PublicData, key: int) -> KeyedData:
@@ -115,12 +119,14 @@ class KeyedData:
             )
             for sketch in found.views
         )
-        rows = None if found.rows is None else keyed(found.rows if order is None else found.rows[order], key)
-        return cls(rows, None if data.units is None else _in_order(keyed(data.units, key)), views)
+        place = slice(None) if order is None else order
+        rows = None if found.rows is None else keyed(found.rows[place], key)
+        units = None if data.units is None else keyed(data.units[place], key)
+        return cls(rows, None if units is None else _in_order(units), None if rows is None else units, views)
 
     def blobs(self) -> dict[str, memoryview]:
         """The hashes as bytes, by name; those of rows are not copied."""
-        named = {"rows": self.rows, "units": self.units}
+        named = {"rows": self.rows, "units": self.units, "row_units": self.row_units}
         blobs = {name: hashes.astype("<u8", copy=False).data for name, hashes in named.items() if hashes is not None}
         views = [
             np.concatenate(
@@ -146,7 +152,20 @@ class KeyedData:
             if places.size != size or (places >= most).any():
                 raise ValueError("views of other rows")
             views.append(KeyedView(limit, alike / _ALIKE, hashes, places.astype(np.int64)))
-        return cls(arrays.get("rows"), arrays.get("units"), tuple(views))
+        if "row_units" in arrays and arrays["row_units"].size != most:
+            raise ValueError("units of other rows")
+        return cls(arrays.get("rows"), arrays.get("units"), arrays.get("row_units"), tuple(views))
+
+    def with_people(self, others: Sequence[KeyedData]) -> KeyedData:
+        """The same with the units of all rows that are rows of other charges, which know them."""
+        known = [(each.rows, each.row_units) for each in others if each.rows is not None and each.row_units is not None]
+        if self.rows is None or not known:
+            return self
+        rows, units = _different_pairs(*map(np.concatenate, zip(*known, strict=True)))
+        low, high = (np.searchsorted(rows, self.rows, side) for side in ("left", "right"))
+        counts = high - low
+        among = np.arange(counts.sum()) + np.repeat(high - np.cumsum(counts), counts)
+        return replace(self, people=(np.repeat(np.arange(counts.size), counts), units[among]))
 
 
 @dataclass(frozen=True)
@@ -229,8 +248,11 @@ class Recognizer:
             return Match(ANY_ROWS, certain=False, labels_of_a_unit=None) if same else None
         shared, left = _are_among(self._rows, known.rows), ~_are_among(known.rows, self._rows)
         missing = int(left.sum())
-        found = None if self._units is None else _most_of_a_unit(self._units[shared], self._rows[shared], known.rows)
-        most = None if found is None else min(entry.rows.stop, found + missing)
+        most = None
+        if self._units is not None:
+            found = _most_of_a_unit(self._units[shared], self._rows[shared], known.rows)
+            returning, unknown = _of_units(known, left, self._units)
+            most = min(entry.rows.stop, found + returning + unknown)
         if anybody:
             again = _equal(self._rows, known.rows)
             return Match(entry.rows if again else ANY_ROWS, certain=again, labels_of_a_unit=most)
@@ -239,9 +261,10 @@ class Recognizer:
         units = None
         if self._units is not None:  # all rows of a unit that returns
             shared = _are_among(self._units, self._units[shared])
-            if known.units is not None:  # whatever the columns are called
-                shared |= _are_among(self._units, known.units)
-                units = _in_order(self._units[shared]).size
+            for their in (known.units, known.people and known.people[1]):  # whatever the columns are called
+                if their is not None:
+                    shared |= _are_among(self._units, their)
+                    units = _in_order(self._units[shared]).size
         rows, count = RowRanges.of(np.flatnonzero(shared)), int(shared.sum())
         scattered = None if rows.holds(count) else shared
         return Match(rows, certain=True, labels_of_a_unit=most, units=units, scattered=scattered) if count else None
@@ -308,13 +331,30 @@ def _most_of_a_unit(
         rows: The hash of each.
         known: The hashes of the earlier rows.
     """
-    order = np.lexsort((units, rows))
-    units, rows, known = units[order], rows[order], np.sort(known)  # in order, each search is near the one before
-    first = np.concatenate([rows[:1] == rows[:1], (rows[1:] != rows[:-1]) | (units[1:] != units[:-1])])
-    units, rows = units[first], rows[first]
+    rows, units = _different_pairs(rows, units)
+    known = np.sort(known)  # in order, each search is near the one before
     times = np.searchsorted(known, rows, "right") - np.searchsorted(known, rows, "left")
     _, unit = np.unique(units, return_inverse=True)
     return int(np.bincount(unit, times).max(initial=0))
+
+
+def _of_units(known: KeyedData, left: Bool[np.ndarray, "m"], units: UInt64[np.ndarray, "n"]) -> tuple[int, int]:
+    """Of the earlier rows that are not in a request, the most that are of one of its units, and those of any unit."""
+    if known.people is None:
+        return 0, int(left.sum())
+    places, theirs = (each[left[known.people[0]]] for each in known.people)
+    _, counts = np.unique(theirs[_are_among(theirs, units)], return_counts=True)
+    return int(counts.max(initial=0)), int(left.sum()) - np.unique(places).size
+
+
+def _different_pairs(
+    rows: UInt64[np.ndarray, "n"], units: UInt64[np.ndarray, "n"]
+) -> tuple[UInt64[np.ndarray, "m"], UInt64[np.ndarray, "m"]]:
+    """The different pairs of a row and its unit, in the order of rows."""
+    order = np.lexsort((units, rows))
+    rows, units = rows[order], units[order]
+    first = np.concatenate([rows[:1] == rows[:1], (rows[1:] != rows[:-1]) | (units[1:] != units[:-1])])
+    return rows[first], units[first]
 
 
 def _is_much(common: int, comparable: float, alike: float) -> bool:
