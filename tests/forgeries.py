@@ -139,7 +139,7 @@ def measured(folder, text=None, public_key=None, *, account=True):
 
 def watched(read):
     """The findings of a function, or its error, with its seconds and the bytes beyond those before."""
-    before, start, processor = _peak(reset=True), time.perf_counter(), time.process_time()
+    before, start, processor = _peak(reset=True), time.process_time(), time.process_time()
     try:
         found = read()
     except LabelDPError as problem:
@@ -148,7 +148,7 @@ def watched(read):
         raise
     except BaseException as problem:  # noqa: BLE001 (the point is that there is none)
         found = {"escaped": f"{type(problem).__name__}: {problem}"[:200]}
-    times = {"seconds": time.perf_counter() - start, "processor": time.process_time() - processor}
+    times = {"seconds": time.process_time() - start, "processor": time.process_time() - processor}
     return {**found, **times, "bytes": _peak() - before}
 
 

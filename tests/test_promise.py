@@ -60,7 +60,8 @@ def test_a_document_quotes_the_code(document):
 def test_the_story_prints_both_sentences():
     """What the first release of the guides prints is what the guarantee says of itself."""
     story = (ROOT / "docs/guide/first-release.md").read_text(encoding="utf-8").splitlines()
-    assert {_UNIT.posterior_sentence(), _UNIT.sentence()} <= {*story}
+    guarantee = Guarantee(2.0, unit="patient_id")
+    assert {guarantee.posterior_sentence(), guarantee.sentence()} <= {*story}
 
 
 def test_the_table_of_beliefs_is_that_of_the_guarantee():

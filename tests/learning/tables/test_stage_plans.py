@@ -51,6 +51,7 @@ def nothing_stands(folder):
     return {path.name for path in folder.iterdir() if "ledger" not in path.name} <= {"t.csv", "test.csv", "t.csv.lock"}
 
 
+@pytest.mark.filterwarnings("ignore::labeldp.learning.sklearn.UnguardedFitWarning")
 @pytest.mark.parametrize("model", ["softmax", "boosting", "torch:mlp"])
 def test_a_table_becomes_a_release_and_a_model(folder, model):
     """The model is beside the release, of which it is, and knows most labels.
