@@ -110,6 +110,8 @@ def unit_keys(column: pa.Array, *, as_stored: bool = False, key: bytes = b"") ->
     if pa.types.is_nested(kind) or pa.types.is_interval(kind):
         raise TableError(f"expected a unit column of plain values, found {kind}; name another column")
     plain = column.cast(pa.large_binary()) if is_text(kind) or is_bytes(kind) else column
+    if pa.types.is_float16(kind):  # older versions of Arrow do not tell these apart
+        plain = plain.cast(pa.float32())
     coded = plain.dictionary_encode()
     values = [(_stored_bytes if as_stored else _bytes)(value) for value in coded.dictionary.to_pylist()]
     keys = np.frombuffer(b"".join(hashlib.blake2b(v, digest_size=8, key=key).digest() for v in values), dtype=np.int64)
