@@ -296,7 +296,9 @@ def held_out_numbers(
 
     def constant(some: Int[np.ndarray, "m"]) -> float:
         precise = expected_mean(numbers[some], weights[some], *ends)
-        more = towards_all(precise, numbers[some], spread, units.take(some), counts[some]) if differ else 0.0
+        if not differ:
+            return precise
+        more = towards_all(precise, numbers[some], spread, units.take(some), counts[some])
         return float(np.clip(precise + more, *ends))
 
     for fit, held in parts:
