@@ -200,6 +200,19 @@ def test_people_whose_rows_were_released_as_rows_return_in_others(tmp_path, most
     assert last.spent[0] == pytest.approx(1.0 + 0.5 * most + 1.0)
 
 
+def test_rows_under_other_numbers_of_people_count_in_doubt(tmp_path):
+    """Where people may have got other numbers, the most rows of anybody count."""
+    visits = pd.DataFrame({"user": np.repeat(np.arange(300), 4) * 7919, "bid": np.arange(1200) / 7.0})
+    visits["clicked"] = np.arange(1200) % 3 // 2
+    for name, table in (("known", visits), ("renumbered", visits.assign(user=visits["user"] + 13))):
+        written(table, tmp_path / f"{name}.csv")
+    ledger = {"ledger": tmp_path / "labels.labeldp-ledger", "budget": 9.0}
+    release(tmp_path / "known.csv", tmp_path / "people", **ledger)
+    release(tmp_path / "known.csv", tmp_path / "rows", 0.5, **ledger | {"unit": "row"})
+    last = release(tmp_path / "renumbered.csv", tmp_path / "last", **ledger)
+    assert last.spent[0] == pytest.approx(1.0 + 4 * 0.5 + 1.0)
+
+
 def test_clusters_of_all_rows_follow_the_new_ones(tmp_path):
     """Numbers of clusters are those of the whole table, and leave with the rows that they are of."""
     release(written(JANUARY, tmp_path / "january.parquet"), tmp_path / "o1", unit="row")

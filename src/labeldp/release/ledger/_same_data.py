@@ -248,18 +248,16 @@ class Recognizer:
             return Match(ANY_ROWS, certain=False, labels_of_a_unit=None) if same else None
         shared, left = _are_among(self._rows, known.rows), ~_are_among(known.rows, self._rows)
         missing = int(left.sum())
-        most = None
-        if self._units is not None:
-            found = _most_of_a_unit(self._units[shared], self._rows[shared], known.rows)
-            returning, unknown = _of_units(known, left, self._units)
-            most = min(entry.rows.stop, found + returning + unknown)
+        found = None if self._units is None else _most_of_a_unit(self._units[shared], self._rows[shared], known.rows)
+        most = None if found is None else min(entry.rows.stop, found + sum(_of_units(known, left)))
         if anybody:
             again = _equal(self._rows, known.rows)
             return Match(entry.rows if again else ANY_ROWS, certain=again, labels_of_a_unit=most)
         if missing and (self._is_marked_like(entry) or self._looks_alike(known, ~shared, left)):
             return Match(ANY_ROWS, certain=False, labels_of_a_unit=most)
         units = None
-        if self._units is not None:  # all rows of a unit that returns
+        if self._units is not None and found is not None:  # all rows of a unit that returns
+            most = min(entry.rows.stop, found + sum(_of_units(known, left, self._units)))
             shared = _are_among(self._units, self._units[shared])
             for their in (known.units, known.people and known.people[1]):  # whatever the columns are called
                 if their is not None:
@@ -338,12 +336,17 @@ def _most_of_a_unit(
     return int(np.bincount(unit, times).max(initial=0))
 
 
-def _of_units(known: KeyedData, left: Bool[np.ndarray, "m"], units: UInt64[np.ndarray, "n"]) -> tuple[int, int]:
-    """Of the earlier rows that are not in a request, the most that are of one of its units, and those of any unit."""
+def _of_units(
+    known: KeyedData, left: Bool[np.ndarray, "m"], units: UInt64[np.ndarray, "n"] | None = None
+) -> tuple[int, int]:
+    """Of the earlier rows that are not in a request, the most of one unit, and those whose unit is unknown.
+
+    In doubt units may have other names in the request, so that all of them count; else those of the request alone.
+    """
     if known.people is None:
         return 0, int(left.sum())
     places, theirs = (each[left[known.people[0]]] for each in known.people)
-    _, counts = np.unique(theirs[_are_among(theirs, units)], return_counts=True)
+    _, counts = np.unique(theirs if units is None else theirs[_are_among(theirs, units)], return_counts=True)
     return int(counts.max(initial=0)), int(left.sum()) - np.unique(places).size
 
 
