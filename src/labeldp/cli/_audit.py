@@ -188,13 +188,15 @@ def _audit_release(
     attacks_it = (attack.model, attack.truth, attack.private_rows) != (None, None, None)
     if attacks_it or profile != ProfileOptions():
         for_holder()
-    attacker = _Attacker.of(directory, attack) if attacks_it else None
+    model = None if attack.model is None else attack.images.open_model(attack.model)
+    generator = None if attack.generator is None else _load_generator(attack.generator)
     attacked = bounded = exposed = None
     with progress() as bar:
         found = mechanisms.audit_folder(directory, attack.against or [], confidence=confidence, progress=bar)
         if found.holds:
             exposed = _exposure(directory, bar)
-    if found.holds and attacker is not None:
+    if found.holds and attacks_it:
+        attacker = _Attacker.of(directory, attack, model, generator)
         some = attacks.some_rows(directory, _MOST_ROWS)
         attacked = attacker.on(some)
         if attack.private_rows is not None:
@@ -252,7 +254,7 @@ def _write_rows(path: Path, found: Iterable[AttackReport]) -> None:
 
 @dataclass(frozen=True)
 class _Attacker:
-    """What attacks labels: a model of the columns, or public true labels of all rows.
+    """Attacks on labels by a model of the columns, or against public true labels of all rows.
 
     Attributes:
         directory: The folder of the release.
@@ -273,11 +275,9 @@ class _Attacker:
     images: dict[str, Any]
 
     @classmethod
-    def of(cls, directory: Path, options: AttackOptions) -> _Attacker:
-        """Read what the options name, once for all rows."""
+    def of(cls, directory: Path, options: AttackOptions, model: Any, generator: Any) -> _Attacker:
+        """Read images and true labels, once for all rows."""
         certificate = folder.read_certificate(directory)
-        model = None if options.model is None else options.images.open_model(options.model)
-        generator = None if options.generator is None else _load_generator(options.generator)
         images = {} if model is None else options.images.read()
         if options.truth is None:
             return cls(directory, certificate.rows, options, model, generator, None, images)
@@ -295,8 +295,7 @@ class _Attacker:
         if some.places is not None:
             what = f"{len(some.release):,} rows, which were chosen by chance"
             complain(f"note: {what}, are attacked and stand for all {self.rows:,}")
-        with printed_warnings(features.UnseenValueWarning):
-            return self._on(some.table, some.release, some.places)
+        return self._on(some.table, some.release, some.places)
 
     def on_every_part(self) -> Iterator[AttackReport]:
         """The same of all rows in even parts, each by itself: a model of this release is fitted anew on each."""
@@ -315,7 +314,8 @@ class _Attacker:
         inputs = None if self.model is None else self._features(table, places)
         knowledge = attacks.Knowledge(self.model, features=inputs, mixing=mixing, generator=self.generator)
         groups = None if self.options.group is None else _groups(self.directory, table, self.options.group)
-        found = attacks.attack_release(release, knowledge, truth=truth, groups=groups)
+        with printed_warnings(features.UnseenValueWarning):
+            found = attacks.attack_release(release, knowledge, truth=truth, groups=groups)
         commonest = found.utility("nothing about the row", "the model itself").value
         return dataclasses.replace(found, limits=_limits(release, commonest))
 

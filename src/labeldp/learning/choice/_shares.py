@@ -38,7 +38,7 @@ def towards_all(
     units: Units,
     weights: Float[np.ndarray, "n"] | None = None,
 ) -> Float[np.ndarray, "*shape"]:
-    """What to add to a precise mean of some rows to come to the mean of all, in expectation.
+    """The expected difference of the mean of all rows from a precise mean of some.
 
     Precise means weigh rows by what their labels say. Where units of few rows say more of each row than those of many,
     these are means of the former, and units may differ by their size. Means of unbiased values weigh all rows alike,

@@ -368,13 +368,12 @@ def _likeliest_or_shares(problem: HeldOut) -> Mixture:
 
 def _to_all(problem: HeldOut, found: Mixture) -> Mixture:
     """A mixture with classes as common as all rows say: it was fitted where labels say most, or to some rows alone."""
-    shares = problem.start.constant
-    if np.array_equal(found.constant, shares):
-        return found
     if found.is_constant:
-        return replace(found, constant=shares)
-    logits = np.log(np.maximum(found(problem.predictions), _LEAST))
-    more = shifts_to(np.maximum(shares, _LEAST), logits, problem.weights)
+        return replace(found, constant=problem.start.constant)
+    of_all, of_held_out = (np.maximum(each.constant, _LEAST) for each in (problem.start, found))
+    more = np.log(of_all / of_held_out)  # zero where all rows were held out
+    if differ_by_row(problem.labels):
+        more = shifts_to(of_all, np.log(np.maximum(found(problem.predictions), _LEAST)), problem.weights)
     return replace(found, shifts=more if found.shifts is None else found.shifts + more)
 
 

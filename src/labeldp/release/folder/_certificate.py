@@ -381,7 +381,7 @@ def _from_plain(cls: type[Certificate], body: Mapping[str, Any]) -> Certificate:
 
 
 def clipping(assumptions: Iterable[str]) -> tuple[str, ...]:
-    """What became of numbers beyond the declared range and of missing labels, and what figures leave out or count."""
+    """Sentences on clipped numbers and filled labels, and on what figures leave out or count because of them."""
     said = {CLIPPED: "Means leave out what a long tail has beyond this range.", FILLED: "Figures count them as such."}
     return tuple(
         f"{each[0].upper()}{each[1:]}. {figures}"
