@@ -57,6 +57,7 @@ from .release.curator._cluster_response import cluster_response as cluster_respo
 from .release.released._concat import concatenate as concatenate
 from .release.curator._counted_response import counted_response as counted_response
 from .release.curator._curator import Curator as Curator
+from .release.curator._random_split import public_split as public_split
 from .release.released._public import public_columns as public_columns
 from .release.released._release import Release as Release
 from .release.released._row_release import RowRelease as RowRelease
@@ -84,5 +85,4 @@ from .release.folder._signature import make_key as make_key
 from .release.folder._signature import sign as sign
 from .release.folder._verify import verify as verify
 from .release.ledger._ledger import Ledger as Ledger
-from .release.tables._random_split import public_split as public_split
 from .release.tables._tables import TableFile as TableFile

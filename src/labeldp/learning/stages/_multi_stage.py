@@ -31,7 +31,7 @@ from labeldp.learning.stages._priors import Prior, UniformPrior, declared_probab
 from labeldp.mechanisms.randomizers import Expectation, GroupResponse, PriorResponse, PriorSubsetResponse, Randomizer
 from labeldp.privacy import LabelSpace, columns_in_order
 from labeldp.release import Curator, Release, check_same_rows
-from labeldp.release.tables import public_split
+from labeldp.release.curator import public_split
 
 Response = Literal["prior", "subset", "groups"]
 On = Literal["all", "last"]

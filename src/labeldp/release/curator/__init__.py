@@ -1,4 +1,4 @@
-"""The curator, who alone sees true labels: sources of them, sinks of what is drawn, and protocols in two steps."""
+"""The curator, who alone sees true labels: sources of them, sinks of draws, two-step protocols, random splits."""
 
 import lazy_loader
 

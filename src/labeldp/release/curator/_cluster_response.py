@@ -20,9 +20,9 @@ from labeldp.mechanisms.queries import NoisyHistogram, cell_numbers
 from labeldp.mechanisms.randomizers import ClusterParameters, ClusterResponse, PriorResponse, Randomizer, truncated
 from labeldp.privacy import ClassProbabilities, rest_of
 from labeldp.release.curator._curator import Curator
+from labeldp.release.curator._random_split import public_split
 from labeldp.release.curator._source import Places
 from labeldp.release.released import Answer, Release, check_same_rows
-from labeldp.release.tables import public_split
 
 Split = Literal["epsilon", "rows"]
 

@@ -1,4 +1,4 @@
-"""Tables on disk: readers, the first pass over labels, privacy units, random splits."""
+"""Tables on disk: readers, the first pass over labels, privacy units."""
 
 import lazy_loader
 

@@ -27,7 +27,6 @@ from ._look import people_of as people_of
 from ._parts import TablePart as TablePart
 from ._parts import choose as choose
 from ._parts import parts_of as parts_of
-from ._random_split import public_split as public_split
 from ._copies import CopyCounter as CopyCounter
 from ._given_out import number_rows as number_rows
 from ._identities import Identity as Identity
