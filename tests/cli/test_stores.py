@@ -17,6 +17,7 @@ from labeldp.release.tables import StorePath
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "release"))
 import stores
+import web
 
 TABLE, SHARED = f"{stores.BUCKET}/visits", f"{stores.BUCKET}/shared"
 ROWS = 600
@@ -108,6 +109,34 @@ def test_stages_and_generators_take_addresses(release, run, monkeypatch, tmp_pat
     paid = run("generator", f"{SHARED}2", *options, tmp_path / "paid")
     assert paid.code == 0, paid.err
     assert (tmp_path / "paid").exists()
+
+
+def test_commands_read_a_table_from_a_web_server(run, monkeypatch, tmp_path, secrets):
+    """Each that reads a table fetches it once; what `check` prints can be typed."""
+    server = web.serving(monkeypatch, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    rows = np.arange(ROWS)
+    table = pa.table({"z": rows % 7, "w": (rows * rows) % 11 + 0.5, "y": [secrets[i % 3] for i in rows]})
+    pq.write_table(table, file := io.BytesIO())
+    server.answers["visits.parquet"] = file.getvalue()
+    address, options = server.address("visits.parquet"), ["--label", "y"]
+    public = ["--classes", ",".join(secrets), "--labels-are-public", "--keep", "z", "--model", "cells", "--source", "a"]
+    done = run("generator", address, *options, *public, "--output", tmp_path / "g")
+    assert done.code == 0, done.err
+    checked = json.loads(run("check", address, *options, "--json").out)
+    assert shlex.join(["--ledger", str(tmp_path / "visits.parquet.labeldp-ledger")]) in checked["command"]
+    typed = re.sub(r"(--classes) \S+", rf"\1 {','.join(secrets)}", checked["command"]).replace("EPSILON", "1")
+    done = run(*shlex.split(typed)[1:])
+    assert done.code == 0, done.err
+    assert run("plan", address, *options, "--classes", "3", "--epsilon", "1").code == 0
+    assert run("verify", "shared").code == 0
+    assert run("learn", "shared", "--model", "softmax", "--output", tmp_path / "m.safetensors").code == 0
+    assert run("predict", tmp_path / "m.safetensors", address, "--output", tmp_path / "p.csv").code == 0
+    assert run("evaluate", tmp_path / "m.safetensors", address, *options, "--labels-are-public").code == 0
+    assert server.asked == ["/visits.parquet"] * 6
+    done = run("plan", address, *options, "--classes", ",".join(secrets), "--buy", "1", "--ledger", "l")
+    assert "nothing is written to a web server; name a folder on a disk" in done.err
+    server.stop()
 
 
 REFUSED = [

@@ -63,7 +63,7 @@ def generator(
 
     Args:
         table (TABLE): CSV, Parquet, a folder of either; or a release folder; a path, or an address such as
-            s3://bucket/people.
+            s3://bucket/people or https://host/people.csv.
         output: A new file for the generator, such as people.generator.
         source: A description of the data, which certificates print.
         labels: The labels of TABLE.

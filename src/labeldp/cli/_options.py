@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from labeldp.cli._command import Place
-from labeldp.cli._terminal import names
+from labeldp.cli._terminal import names, progress
 from labeldp.errors import InputError
 
 if TYPE_CHECKING:
@@ -82,10 +82,13 @@ class FileOptions:
     sheet: str | None = None
 
     def of(self, source: Place) -> TableFile:
-        """A table that is read so."""
+        """A table that is read so; a file of a web server is fetched first."""
         from labeldp.columns import Notation  # noqa: PLC0415 (it loads Arrow)
         from labeldp.release.tables import TableFile  # noqa: PLC0415
 
+        if not isinstance(source, Path):
+            with progress() as bar:
+                source.fetch(bar)
         notation = Notation(self.decimal, _SEPARATORS.get(self.thousands, self.thousands), self.dates)
         return TableFile(
             source, _SEPARATORS.get(self.separator or "", self.separator), self.encoding, notation, self.sheet

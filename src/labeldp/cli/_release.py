@@ -143,7 +143,7 @@ def release(
 
     Args:
         source (INPUT): CSV or Parquet, a folder of either, or IDX labels; a path, or an address such as
-            s3://bucket/table, with --ledger.
+            s3://bucket/table or https://host/table.csv, with --ledger.
         label: Name of the sensitive label column.
         epsilon: Privacy cost of each label, or of all labels of one --unit.
         output: A new folder for the release: a path, or an address such as s3://bucket/shared.

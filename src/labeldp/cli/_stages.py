@@ -113,7 +113,7 @@ def stages(
 
     Args:
         source (INPUT): CSV or Parquet, a folder of either, or IDX labels; a path, or an address such as
-            s3://bucket/table, with --ledger.
+            s3://bucket/table or https://host/table.csv, with --ledger.
         label: The label column and its classes.
         epsilon: Privacy cost of each label, over all stages.
         output: A new folder for the release: a path, or an address such as s3://bucket/shared, with --model-file.

@@ -52,6 +52,7 @@ _OF_ROWS = (
     "sums",
 )
 _TITLES = {
+    "fetch": "fetching bytes",
     "load": "reading the release",
     "clusters": "assigning clusters",
     "audit": "drawing and counting",

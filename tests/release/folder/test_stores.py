@@ -477,7 +477,11 @@ def test_a_forged_file_in_a_store_does_not_verify(ledger):
         ("s3://bucket/t#x", "expected a folder or a file in a bucket"),
         ("http://host/t", "expected a path, or an address that begins with s3://"),
         ("http://host/t?x=1", "expected a path, or an address that begins with s3://"),
-        ("https://host/t.csv", "found https://; download the file, and name its path"),
+        ("http://host/t.csv", "found http://; write https://, or download the file, and name its path"),
+        ("ftp://host/t.csv", "found ftp://; download the file, and name its path"),
+        ("https://host/t.csv?X-Amz-Signature=secret", "without '@' and '?', found another; download the file"),
+        ("https://user:secret@host/t.csv", "without '@' and '?', found another; download the file"),
+        ("https://host", "expected a folder or a file in a bucket"),
         ("s3://KEY:secret\uff0f@bucket/t", "only looks like an address"),  # an error of the standard library
     ],
 )

@@ -82,8 +82,13 @@ def check_store(target: StorePath) -> None:
     An empty object of its own name, which Arrow leaves where it removed the last file, is nothing.
 
     Raises:
-        OutputError: Something is there, or a probe could not be written and removed.
+        OutputError: Something is there, or a probe could not be written and removed, or it is on a web server.
     """
+    if target.is_read_only:
+        raise OutputError(
+            f"expected an output on a disk or in an object store, found {target}: nothing is written to a web server; "
+            "name a folder on a disk"
+        )
     if target.is_file() or target.names():
         raise OutputError(f"{target} exists already, and nothing is written into it; choose another name")
     probe = target / f"{_PROBE}{identifier()}"

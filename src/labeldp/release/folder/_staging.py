@@ -60,7 +60,7 @@ def part_of(folder: Path, name: str) -> Path:
 
 def is_release(folder: Place) -> bool:
     """True if a folder has a certificate."""
-    return any((folder / name).is_file() for name in (CERTIFICATE, _FORMER[CERTIFICATE]))
+    return folder.is_dir() and any((folder / name).is_file() for name in (CERTIFICATE, _FORMER[CERTIFICATE]))
 
 
 #: Releases to name in a message.

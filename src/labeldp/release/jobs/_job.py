@@ -16,7 +16,7 @@ from labeldp._random_words import identifier
 from labeldp._shapes import Bool, Int
 from labeldp._spelling import canonical
 from labeldp.columns import plain_schema
-from labeldp.errors import InputError, LabelError, OutputError, TableError
+from labeldp.errors import EngineError, InputError, LabelError, OutputError, TableError
 from labeldp.privacy import Guarantee, LabelSpace
 from labeldp.privacy.accounting import Budget, RowRanges
 from labeldp.release.curator import ROW, TableSource, clashing
@@ -208,7 +208,7 @@ class TableJob:
         """Open a table; ``columns`` are those to keep or to drop.
 
         Raises:
-            EngineError: Workers cannot read what is written beside the output.
+            EngineError: Workers cannot read the table, or what is written beside the output.
             InputError: The columns are invalid, or the label space cannot be that of a file.
             OutputError: The output exists, or there is no folder to put it in.
             TableError: The table is invalid, or has too many files.
@@ -236,6 +236,11 @@ class TableJob:
             )
         if isinstance(target, StorePath):
             check_store(target)
+        if engine.shared and isinstance(table.path, StorePath) and table.path.is_read_only:
+            raise EngineError(
+                f"expected a table that all workers can read, found {table.path}, of which this process alone has a "
+                "copy; release without an engine, or put the table into an object store or on a shared disk"
+            )
         engine.check(target.parent if isinstance(target, Path) else ledger_path(home, spending.ledger).parent)
         report = progress or silent
         public = dict.fromkeys(kept, KEEP)

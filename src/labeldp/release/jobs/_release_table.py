@@ -52,8 +52,8 @@ def release_table(
     """Release the public columns of a table and its labels, each randomized once, with a certificate.
 
     Args:
-        source: A CSV or Parquet file, or a folder of either: a path, or an address such as ``s3://bucket/table``; a
-            ``TableFile`` says how CSV files are written.
+        source: A CSV or Parquet file, or a folder of either: a path, or an address such as ``s3://bucket/table``, or
+            ``https://host/table.csv`` of one file; a ``TableFile`` says how CSV files are written.
         label: The label column.
         space: The declared label space.
         epsilon: The cost of each row's label, or of all labels of one unit; None with ``DeclaredMechanism``, which has

@@ -1,4 +1,7 @@
-"""Paths in object stores, such as ``s3://bucket/table``, with what tables use of the interface of ``pathlib.Path``."""
+"""Paths in object stores, such as ``s3://bucket/table``, with what tables use of the interface of ``pathlib.Path``.
+
+A single file of a web server, such as ``https://host/table.csv``, is a path of the same kind, which can only be read.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +10,32 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
 import pyarrow as pa
 from pyarrow import fs
 
 from labeldp._checks import is_address
+from labeldp._progress import Progress
 from labeldp.errors import InputError
+
+if TYPE_CHECKING:
+    from labeldp.release.tables._web import WebFile
 
 #: Protocols of object stores, as Arrow names them.
 _AZURE = ("abfs", "abfss")
 _GOOGLE = ("gs", "gcs")
-_SCHEMES = ("s3", *_GOOGLE, *_AZURE)
+#: The protocol of files of web servers. Without its encryption others on the way could change public columns.
+_WEB = "https"
+_SCHEMES = ("s3", *_GOOGLE, *_AZURE, _WEB)
+_HINTS = {
+    "http": "; write https://, or download the file, and name its path",
+    "ftp": "; download the file, and name its path",
+}
 #: Options of a connection that an address may have, by protocol: none of them is secret.
 _OPTIONS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
@@ -33,6 +47,7 @@ _OPTIONS: Mapping[str, frozenset[str]] = MappingProxyType(
                 {"blob_storage_authority", "dfs_storage_authority", "enable_tls", "credential_kind", "anonymous"}
             ),
         ),
+        _WEB: frozenset(),
     }
 )
 #: Seconds after which a store of Google that does not answer, or credentials that are not found, are an error: without
@@ -50,13 +65,14 @@ _TAG = "etag"
 
 @dataclass(frozen=True, order=True)
 class StorePath:
-    """A file or a folder in an object store; a folder is there if a file is in it.
+    """A file or a folder in an object store, or a file of a web server; a folder is there if a file is in it.
 
-    It holds no connection, so that a worker can be given one, and no credentials: those come from the environment.
+    It holds no connection, so that a worker can be given one, and no credentials: those come from the environment. Of a
+    file of a web server it holds a private copy, from the first look at it on, which no worker can be given.
 
     Attributes:
         scheme: The protocol, such as ``s3``.
-        root: The bucket or container, with the host that it is on if the address names one.
+        root: The bucket or container, with the host that it is on if the address names one; or the web server.
         parts: The names of folders and of the file.
         options: Options of the connection, as in ``?region=eu-central-1``; empty without any.
 
@@ -76,22 +92,24 @@ class StorePath:
         """The path of an address.
 
         Raises:
-            InputError: It is no address of an object store, or holds a password.
+            InputError: It is no address of an object store or of a file of a web server, or holds a password.
         """
         found, options = _split(address)
         if found.scheme not in _SCHEMES:
-            hint = "; download the file, and name its path" if found.scheme in ("http", "https", "ftp") else ""
             raise InputError(
                 f"expected a path, or an address that begins with {', '.join(f'{each}://' for each in _SCHEMES)}, "
-                f"found {found.scheme}://{hint}"
+                f"found {found.scheme}://{_HINTS.get(found.scheme, '')}"
             )
         host = _CONTAINER if found.scheme in _AZURE else _BUCKET
         secret = "@" in address.replace(found.netloc, "", 1) or not (host.fullmatch(found.netloc) or not found.netloc)
         known = _OPTIONS[found.scheme]
         if secret or not all(name in known and _VALUE.fullmatch(value) for name, value in options):
+            wanted, do = f"and '@', whose options are {', '.join(sorted(known))} alone", "put them into the environment"
+            if not known:
+                wanted, do = "and without '@' and '?'", "download the file, and name its path"
             raise InputError(
-                f"expected an address without credentials and '@', whose options are {', '.join(sorted(known))} "
-                "alone, found another; put credentials into the environment, since addresses are printed and recorded"
+                f"expected an address without credentials {wanted}, found another; {do}, since addresses are printed "
+                "and recorded"
             )
         parts = tuple(part for part in found.path.split("/") if part)
         if not found.netloc or not parts or found.fragment or not {".", ".."}.isdisjoint(parts):
@@ -99,7 +117,8 @@ class StorePath:
                 "expected a folder or a file in a bucket, such as s3://bucket/table, found another address; name one "
                 "without '#', '.' or '..'"
             )
-        return cls(found.scheme, found.netloc, parts, found.query)
+        root = found.netloc.lower() if found.scheme == _WEB else found.netloc  # one address has one spelling
+        return cls(found.scheme, root, parts, found.query)
 
     def __str__(self) -> str:
         return "/".join((f"{self.scheme}://{self.root}", *self.parts)) + (f"?{self.options}" if self.options else "")
@@ -121,6 +140,20 @@ class StorePath:
     def parent(self) -> StorePath:
         """The folder that it is in."""
         return StorePath(self.scheme, self.root, self.parts[:-1], self.options)
+
+    @property
+    def is_read_only(self) -> bool:
+        """True for a file of a web server, which this process has a private copy of."""
+        return self.scheme == _WEB
+
+    def fetch(self, report: Progress) -> None:
+        """Copy a file of a web server now, with reports of the progress; what is in a store is read where it is.
+
+        Raises:
+            InputError: It could not be copied.
+        """
+        if self.is_read_only:
+            self._web.fetch(report)
 
     def with_name(self, name: str) -> StorePath:
         """The path of another name in the same folder."""
@@ -220,8 +253,17 @@ class StorePath:
 
     def _at(self) -> tuple[fs.FileSystem, str]:
         """The file system, and the key there: names as they are written, since Arrow decodes those of an address."""
+        if self.is_read_only:
+            return fs.PyFileSystem(self._web), self.name
         system, root = _opened(f"{self.scheme}://{self.root}/?{self.options}".rstrip("?"))
         return system, "/".join((*filter(None, [root.strip("/")]), *self.parts))
+
+    @cached_property
+    def _web(self) -> WebFile:
+        """The file of a web server: one copy for all who read this path."""
+        from labeldp.release.tables._web import WebFile  # noqa: PLC0415 (few read such files)
+
+        return WebFile(str(self))
 
 
 #: A place of a table or of a release.

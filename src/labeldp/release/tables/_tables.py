@@ -79,7 +79,7 @@ class TableFile:
 
     Attributes:
         path: A CSV, Parquet, Feather, JSON lines or Excel file, or a folder of one kind: a path, or an address such as
-            ``s3://bucket/table``.
+            ``s3://bucket/table``, or ``https://host/table.csv`` of one file.
         separator: The separator of the columns; None for a comma, semicolon, tab or bar, as the first line shows.
         encoding: The encoding of the text. It is not guessed: a guess would depend on labels.
         notation: The notation of numbers and dates, such as decimal commas. It is not guessed either.
@@ -256,7 +256,7 @@ def open_table(source: str | Place | TableFile, label: str) -> Table:
 
     Raises:
         TableError: There is no such table, it has no label column, or its files differ in columns.
-        InputError: It is an address of something else than an object store, or the store does not answer.
+        InputError: It is an address of something else than an object store or a web server, or that does not answer.
     """
     given = source if isinstance(source, TableFile) else TableFile(source)
     path = place_of(given.path)
@@ -487,7 +487,7 @@ def _cause(path: Place, problem: Exception) -> str:
     """The cause of a reader's error, in words of ours alone, and what to do."""
     if isinstance(path, StorePath):
         message = str(problem).lower()
-        from_store = isinstance(problem, OSError) and not isinstance(problem, UnicodeError)
+        from_store = isinstance(problem, OSError) and not isinstance(problem, UnicodeError) and not path.is_read_only
         gone = "the store did not give it; check the network and the credentials, or whether it is cut off"
         return gone if from_store else next((cause for word, cause in _CAUSES.items() if word in message), _DAMAGED)
     if path.is_file() and path.stat().st_size == 0:
