@@ -91,6 +91,10 @@ class Entry:
         """True for a charge for a label of this name, in any spelling."""
         return canonical(self.label) == canonical(label)
 
+    def protects(self, unit: str) -> bool:
+        """True for a charge for units in a column of this name, in any spelling."""
+        return self.guarantee.spelled_unit == dataclasses.replace(self.guarantee, unit=unit).spelled_unit
+
     def charge(self, session: str) -> Charge:
         """The charge in the account of a session; rows of another session may be any rows."""
         return Charge(self.named_guarantee, self.rows if self.session == session else ANY_ROWS)

@@ -121,7 +121,8 @@ class Ledger:
             return {}
         recognizer = Recognizer(data, self._number(), self.marks(data))
         of_rows = [entry for entry in known if data.units is not None and entry.guarantee.unit == "row"]
-        whose = [self._hashes(each) for each in known if of_rows and each.guarantee.unit == data.unit != "row"]
+        of_units = [entry for entry in known if of_rows and entry.protects(data.unit)]
+        whose = [self._hashes(each) for each in of_units]
         people = [each for each in whose if each is not None]
 
         def hashes(entry: Entry) -> KeyedData | None:
