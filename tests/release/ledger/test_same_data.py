@@ -208,6 +208,18 @@ def test_people_who_return_in_other_rows_have_spent_what_their_rows_cost(tmp_pat
         release_table(april, "y", space, 1.0, tmp_path / "4", unit="patient", only_new=True, **keep)
 
 
+def test_rows_of_which_there_are_fewer_copies_may_have_been_edited(tmp_path):
+    """Where blank rows were filled in, and rows were added, the filled rows are not taken for new ones."""
+    full = pd.DataFrame(np.random.default_rng(1).normal(50.0, 9.0, (300, 3)), columns=["age", "bmi", "crp"])
+    blank, filled, options = full.copy(), full.copy(), {"drop": [], "budget": 9.0}
+    blank.iloc[200:], filled.iloc[299] = np.nan, np.nan  # one row is blank as before
+    blank.assign(y="a").to_csv(tmp_path / "t.csv", index=False)
+    release_table(tmp_path / "t.csv", "y", SPACE, 1.0, tmp_path / "0", **options)
+    pd.concat([filled, full.iloc[:1] + 1.0]).assign(y="a").to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(InputError, match="it cannot be told which rows are new"):
+        release_table(tmp_path / "t.csv", "y", SPACE, 1.0, tmp_path / "1", only_new=True, **options)
+
+
 def test_a_clock_that_goes_back_brings_no_budget_back(tmp_path, monkeypatch):
     """The budget in force is that of the last charge of a ledger, whatever its time."""
     hours = iter(range(23, 0, -1))

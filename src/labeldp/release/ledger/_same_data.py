@@ -247,13 +247,13 @@ class Recognizer:
             same = anybody or self._is_marked_like(entry) or self._looks_alike(known, None, None)
             return Match(ANY_ROWS, certain=False, labels_of_a_unit=None) if same else None
         shared, left = _are_among(self._rows, known.rows), ~_are_among(known.rows, self._rows)
-        missing = int(left.sum())
+        lost = left | _are_among(known.rows, _of_fewer_copies(known.rows, self._rows))
         found = None if self._units is None else _most_of_a_unit(self._units[shared], self._rows[shared], known.rows)
         most = None if found is None else min(entry.rows.stop, found + sum(_of_units(known, left)))
         if anybody:
             again = _equal(self._rows, known.rows)
             return Match(entry.rows if again else ANY_ROWS, certain=again, labels_of_a_unit=most)
-        if missing and (self._is_marked_like(entry) or self._looks_alike(known, ~shared, left)):
+        if lost.any() and (self._is_marked_like(entry) or self._looks_alike(known, ~shared, lost)):
             return Match(ANY_ROWS, certain=False, labels_of_a_unit=most)
         units = None
         if self._units is not None and found is not None:  # all rows of a unit that returns
@@ -348,6 +348,16 @@ def _of_units(
     places, theirs = (each[left[known.people[0]]] for each in known.people)
     _, counts = np.unique(theirs if units is None else theirs[_are_among(theirs, units)], return_counts=True)
     return int(counts.max(initial=0)), int(left.sum()) - np.unique(places).size
+
+
+def _of_fewer_copies(rows: UInt64[np.ndarray, "n"], others: UInt64[np.ndarray, "m"]) -> UInt64[np.ndarray, "k"]:
+    """The hashes of which there are more copies among some rows than among others: a copy may have been edited."""
+    rows, others = np.sort(rows), np.sort(others)
+    copied = rows[1:][rows[1:] == rows[:-1]]
+    times, left = (
+        np.searchsorted(each, copied, "right") - np.searchsorted(each, copied, "left") for each in (rows, others)
+    )
+    return np.asarray(copied[times > left])
 
 
 def _different_pairs(
