@@ -138,3 +138,12 @@ def test_a_unit_named_like_a_row_is_no_row(tmp_path):
     assert 1.9 < rows.spent[0] <= 2.0
     with pytest.raises(BudgetError, match="Another at 7 makes 10, above"):  # a unit has two rows
         release_table(tmp_path / "t.parquet", "d", space, 7.0, tmp_path / "three", keep=["a"], unit="row ")
+
+
+@pytest.mark.parametrize(("column", "unit"), [("row", "row"), ("row", "Row"), ("row", "row "), ("Row", "row")])
+def test_a_unit_that_may_be_rows_or_a_column_is_refused(tmp_path, column, unit):
+    """The word for single rows never stands for a column, nor a column for that word, however they are spelled."""
+    table = pa.table({column: ["x", "x", "y"], "a": [1, 2, 3], "d": ["no", "yes", "no"]})
+    pq.write_table(table, tmp_path / "t.parquet")
+    with pytest.raises(InputError, match=f"expected another name for the column '{column}'"):
+        release_table(tmp_path / "t.parquet", "d", Classes(["no", "yes"]), 1.0, tmp_path / "o", keep=["a"], unit=unit)

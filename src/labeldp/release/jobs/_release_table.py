@@ -11,6 +11,7 @@ import pyarrow as pa
 from labeldp import _checks
 from labeldp._progress import Progress
 from labeldp._random_words import random_order
+from labeldp._spelling import canonical
 from labeldp.errors import InputError
 from labeldp.privacy import LabelSpace
 from labeldp.privacy.accounting import Budget
@@ -233,12 +234,15 @@ def unit_column(table: Table, unit: str | None) -> str | None:
     Raises:
         InputError: It is no public column of the table, or its name declares rows to be units.
     """
-    if unit == ROW and ROW in table.schema.names:
+    named = [unit] if unit and unit != ROW else []
+    column = next(iter(declare(table.schema, table.label, named, UNIT)), None)
+    names = [name for name in table.schema.names if canonical(name) == ROW] if unit == ROW else []
+    if names or column == ROW:  # either may be meant, however it is spelled
         raise InputError(
-            f"expected another name for the column {ROW!r}, since unit {ROW!r} means that each row is one; rename it"
+            f"expected another name for the column {(names or [ROW])[0]!r}, since unit {ROW!r} means that each row is "
+            "one; rename it"
         )
-    column = None if unit == ROW else unit
-    return next(iter(declare(table.schema, table.label, [column] if column else [], UNIT)), None)
+    return column
 
 
 def _drawn(request: TableRequest, sink: FolderSink, charge: TableCharge) -> Certificate:
