@@ -259,6 +259,31 @@ def test_features_do_not_leave_twice(tmp_path, earlier):
     assert not (tmp_path / "second").exists()
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"mechanism": dp.ClusterMechanism("town")},
+        {"mechanism": dp.ClusterMechanism(np.arange(40) % 2)},
+        {"mechanism": dp.ShuffleMechanism("town", delta=1e-3), "budget": (9, 0.1)},
+        {"mechanism": dp.ResampledMechanism("p_")},
+        {"unit": "town", "renumber": True},
+    ],
+    ids=["clusters", "numbers of clusters", "shuffled clusters", "priors", "made-up numbers"],
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_features_do_not_leave_beside_resampled_ones_by_other_options(tmp_path, other, first):
+    """Clusters, priors and numbers that follow from public columns disclose features as kept columns do."""
+    table, number = tmp_path / "table.csv", np.arange(40)
+    table_of = features(40).assign(number=number * 7919 % 1009, p_no=0.5, p_yes=0.5, y=["no", "yes"] * 20)
+    table_of.to_csv(table, index=False)
+    double = {"keep": ["town", "age"], "mechanism": dp.DoubleMechanism(GENERATOR), "unit": "row"}
+    one, two = (other, double) if first else (double, other)
+    options = {"keep": [], "budget": 9}
+    dp.release_table(table, "y", SPACE, 1.0, tmp_path / "one", **options | one)
+    with pytest.raises(InputError, match="comparing the two would disclose"):
+        dp.release_table(table, "y", SPACE, 1.0, tmp_path / "two", **options | two)
+
+
 def test_features_leave_once_in_another_order_too(tmp_path):
     """A shuffled copy of rows whose features were kept, elsewhere, is known to the ledger that counts them."""
     random = np.random.default_rng(0)

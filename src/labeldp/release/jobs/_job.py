@@ -279,6 +279,11 @@ class TableJob:
         """The columns whose values leave or decide what leaves: of a unit only the sizes of its groups do."""
         return [*self.looked_at, *(name for name, option in self.public.items() if option != UNIT)]
 
+    @property
+    def features(self) -> Literal["", "kept"]:
+        """``"kept"`` if values of public columns leave, or something that follows from them, by any option."""
+        return "kept" if self.shown or self.clusters is not None or self.unit_key is not None else ""
+
     def checked(
         self,
         unit: str | None = None,

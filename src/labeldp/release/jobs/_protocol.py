@@ -125,7 +125,7 @@ def release_with(
     job = only_new_rows(job, unit, refusal) if only_new else job
     checked = job.checked(unit, refusal=refusal)
     table, columns = checked.source, _columns(job)
-    entry = job.entry("stages", Guarantee(total, trust="central"), total, table.rows, "kept" if job.kept else "")
+    entry = job.entry("stages", Guarantee(total, trust="central"), total, table.rows, job.features)
     codes = np.concatenate([batch.codes for batch in table.batches(slice(0, table.rows))])
     labels = ArraySource(space, codes, None, identified=False)
     told: list[TableCharge] = []

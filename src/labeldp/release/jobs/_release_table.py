@@ -150,7 +150,7 @@ def release_table(
         request.guarantee,
         total,
         table.rows,
-        "redrawn" if request.types else "kept" if job.kept else "",
+        "redrawn" if request.types else job.features,
         law.paid_split if law else "",
     )
 

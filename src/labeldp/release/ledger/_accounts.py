@@ -80,8 +80,8 @@ def check_features(entries: Sequence[Entry], entry: Entry, earlier: Sequence[Ear
         raise InputError(
             f"expected rows whose features were not released before, found them {how} in release "
             f"{known.identifier[:8]}, or a generator that was fitted on them: comparing the two would disclose "
-            "which features are original. Release other rows, or labels without features (--keep none, "
-            "DummyResponse)"
+            "which features are original. Release other rows, or labels without features (--keep none, and neither "
+            "clusters nor priors; DummyResponse)"
         )
 
 
