@@ -374,8 +374,8 @@ def _of_other_units(each: CombinedGuarantee) -> Iterator[str]:
     """The charges of the label that protect another unit than the total."""
     if each.others and each.ledger:
         yield (
-            "Charges for another unit were converted when they were recorded: one for rows costs a unit its epsilon "
-            "times the most rows of one, and one for a unit holds for each of its rows."
+            "This is for single rows, since charges protect several units: one for a unit holds for each of its rows. "
+            "What rows of one unit cost together, the next release for that unit says."
         )
     elif each.others and each.unit == "row":
         yield "This counts all releases, since a guarantee for all labels of a unit holds for each of its rows."
@@ -384,7 +384,7 @@ def _of_other_units(each: CombinedGuarantee) -> Iterator[str]:
         yield (
             f"{path} has epsilon {exactly_above(epsilon)} per {unit}, which is not in this total: for one {each.unit} "
             f"it adds {cost if unit == 'row' else 'an epsilon that is not known'}. A ledger that has the charges of "
-            "all converts them: 'labeldp account LEDGER'."
+            "all counts them in a release for that unit."
         )
 
 

@@ -6,6 +6,7 @@ import math
 import shutil
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import labeldp as dp
@@ -13,6 +14,7 @@ from labeldp._random_words import TapeWords
 from labeldp.errors import BudgetError, EpsilonError, InputError, LedgerError, VerificationError
 from labeldp.learning.stages import FixedPrior, MultiStage, ReleasePrior
 from labeldp.privacy.accounting import Composition, RowRanges
+from labeldp.release.ledger import Ledger, spent_by_data
 
 DELTAS = (1e-9, 1e-6, 0.016)
 
@@ -259,3 +261,38 @@ def test_the_delta_of_one_in_the_rows_is_rounded_down(save):
     for rows, deltas in ((1, (1e-9, 1e-6)), (7, (*DELTAS[:2], 0.14)), (300, (*DELTAS[:2], 0.0033))):
         folders = save(dp.Curator(["a"] * rows, space).randomize(dp.RandomizedResponse(space, 0.5)))
         assert dp.combined_guarantee(folders)[0].deltas == deltas
+
+
+def visits_in(folder, *steps):
+    """The ledger of releases of some of 131 visits, each with its unit and epsilon, and what each had spent."""
+    chance, spent = np.random.default_rng(3), []
+    people = [*["p"] * 30, "q", *(f"r{number}" for number in range(100))]
+    table = pd.DataFrame({"patient": people, "x": chance.normal(size=131), "y": chance.choice(["no", "yes"], 131)})
+    for number, (rows, unit, epsilon, ledger) in enumerate(steps):
+        path = folder / f"{number}.csv"
+        table.iloc[rows].to_csv(path, index=False)
+        options = {"keep": ["x"], "unit": unit, "budget": 99.0, "ledger": folder / f"{ledger}.labeldp-ledger"}
+        done = dp.release_table(path, "y", dp.Classes(["no", "yes"]), epsilon, folder / f"o{number}", **options)
+        spent += [done.spent[0]]
+    return options["ledger"], spent
+
+
+def test_a_total_of_several_units_is_one_of_rows(tmp_path):
+    """Whoever is not in the last release may have more rows than those who are: no total is stated for a person."""
+    every = range(131)
+    steps = (every, "patient", 1, "a"), (every, "row", 1, "a"), (every[30:], "patient", 1, "a")
+    ledger, spent = visits_in(tmp_path, *steps)
+    assert spent == [1.0, 2.0, 3.0]  # of whoever is not p, who has 30 rows
+    (total,) = dp.combined_guarantee([ledger])
+    assert (total.unit, total.composition.epsilon) == ("row", 3.0)
+
+
+@pytest.mark.parametrize(("first", "second"), [("patient", "a"), ("row", "b")])
+def test_no_total_is_less_than_what_a_charge_recorded(tmp_path, first, second):
+    """Rows that are not in the last release, and charges in another ledger, are in what earlier charges recorded."""
+    one, two = (range(40, 80), first, 2, "a"), ([40, *range(80, 100)], "row", 5, second)
+    three, four = ([40, *range(100, 120)], "row", 5, "a"), (range(41, 120), "row", 1, "a")
+    ledger, spent = visits_in(tmp_path, one, two, three, four)
+    assert spent == [2.0, 7.0, 12.0, 6.0]
+    assert spent_by_data(Ledger(ledger).entries())[0][1] >= 12.0
+    assert dp.combined_guarantee([ledger])[0].composition.epsilon >= 12.0

@@ -8,7 +8,8 @@ from ._accounts import returning_rows as returning_rows
 from ._accounts import returning as returning
 from ._accounts import spent_by_data as spent_by_data
 from ._accounts import spent_on as spent_on
-from ._accounts import totals_of_units as totals_of_units
+from ._accounts import of_one_unit as of_one_unit
+from ._accounts import recorded_total as recorded_total
 from ._accounts import with_the_same_data as with_the_same_data
 from ._entry import Earlier as Earlier
 from ._entry import Entry as Entry

@@ -147,39 +147,40 @@ def by_data(entries: Sequence[Entry]) -> list[list[Entry]]:
 
 
 def spent_by_data(entries: Sequence[Entry]) -> list[tuple[str, float, float, Budget]]:
-    """Name, spent epsilon and delta, and budget of each label of each data set.
-
-    Charges for units of several kinds were converted when they were admitted, so their total is that of these.
-    """
+    """Name, spent epsilon and delta, and budget of each label of each data set: nothing less than a charge recorded."""
     found = []
-    for mine in by_data(entries):
-        last = mine[-1]
-        if (converted := totals_of_units(mine)) and last.budget:
-            found.append((last.label, *compose(converted), last.budget))
-        else:
-            account = account_of(mine, last.session)
-            found.append((last.label, *account.spent, account.budget))
+    for mine in map(of_one_unit, by_data(entries)):
+        account = account_of(mine, mine[-1].session)
+        spent = compose(recorded_total(mine)) if recorded_total(mine) else account.spent
+        found.append((mine[-1].label, *spent, account.budget))
     return found
 
 
-def totals_of_units(entries: Sequence[Entry]) -> list[Charge]:
-    """For charges of a label that protect several units: totals in the unit of the last one that count each of them.
+def of_one_unit(entries: Sequence[Entry]) -> list[Entry]:
+    """Charges as they are, or as they count for single rows if they protect several units.
 
-    A charge's total contains the earlier charges of its rows, converted to its unit. The last one contains all but
-    those that it did not count, as after a declaration of other people: the last total of these is added, and so on.
-    Empty if there is one unit, or if totals are unknown.
+    What charges for rows cost a unit is known for the units of a later release alone. A guarantee for all labels of a
+    unit holds for each of its rows.
     """
-    last, rest, totals = entries[-1], list(entries), list[Charge]()
-    if last.spent is None or len({each.named_guarantee.spelled_unit for each in entries}) == 1:
+    if len({each.named_guarantee.spelled_unit for each in entries}) == 1:
+        return list(entries)
+    return [replace(each, guarantee=replace(each.guarantee, unit="row"), units="") for each in entries]
+
+
+def recorded_total(entries: Sequence[Entry]) -> list[Charge]:
+    """The most that one of these charges, of one unit, recorded as spent, as one charge; empty if they add up to that.
+
+    The last charge of somebody's rows counted all that came before, also in other ledgers, and for their unit.
+    """
+    charges = [each.charge(entries[-1].session) for each in entries]
+    sums = compose(charges)
+    pairs = [sums, *(each.spent for each in entries if each.spent is not None)]
+    most = max(epsilon for epsilon, _ in pairs), max(delta for _, delta in pairs)
+    if most == sums or any(each.budget and each.budget.concentrated for each in entries):
         return []
     assumed = tuple(dict.fromkeys(text for each in entries for text in each.guarantee.assumptions))
-    while rest:
-        entry = rest.pop()
-        epsilon, delta = entry.spent or (entry.guarantee.epsilon, entry.guarantee.delta)
-        guarantee = replace(last.named_guarantee, epsilon=epsilon, delta=delta, rho=None, assumptions=assumed)
-        totals.append(Charge(guarantee, ANY_ROWS))
-        rest = [each for each in rest if each.identifier not in _near(entry)]
-    return totals
+    whole = replace(entries[-1].named_guarantee, epsilon=most[0], delta=most[1], rho=None, assumptions=assumed)
+    return [Charge(whole, ANY_ROWS)]
 
 
 def refusal(account: Account, charge: Charge, earlier: Sequence[Earlier], entry: Entry, ledger: Path | None) -> str:

@@ -18,7 +18,7 @@ from labeldp.privacy import Guarantee
 from labeldp.privacy.accounting import Charge, Composition, RowRanges
 from labeldp.privacy.channels import Channel, ClusterChannel, candidate_sizes
 from labeldp.release.folder import Certificate, Draw, certified, law_of_rows, or_beside, read_alone
-from labeldp.release.ledger import Entry, Ledger, by_data, totals_of_units
+from labeldp.release.ledger import Entry, Ledger, by_data, of_one_unit, recorded_total
 from labeldp.release.released._batches import labels_hash
 from labeldp.release.tables import disk_path
 
@@ -47,7 +47,7 @@ class CombinedGuarantee:
         repeated: Sources of releases that another source has too; they count once.
         folders: Number of folders counted; 0 if some sources are single certificates, or a ledger.
         others: The source, unit and epsilon of charges of the label that protect another unit: they count for single
-            rows, and are converted by a ledger; they do not count for other units.
+            rows alone.
         deltas: The deltas at which to compute epsilon.
         wanted: Those of them that were asked for.
         epsilons: The requested epsilons.
@@ -317,7 +317,7 @@ def _of_ledger(path: Path, recorded: Sequence[Entry], held: Mapping[str, str]) -
     return [
         CombinedGuarantee(
             label=entries[-1].label,
-            unit=entries[-1].guarantee.unit,
+            unit=of_one_unit(entries)[-1].guarantee.unit,
             sources=(*(at for at, name in held.items() if name in {each.identifier for each in entries}), str(path)),
             composition=Composition.of((charge, None) for charge in _charges(entries)),
             rows=max(sum(stop - start for start, stop in entry.rows.ranges) for entry in entries),
@@ -325,7 +325,7 @@ def _of_ledger(path: Path, recorded: Sequence[Entry], held: Mapping[str, str]) -
             others=tuple(
                 (str(path), entry.guarantee.unit, entry.guarantee.epsilon)
                 for entry in entries
-                if entry.guarantee.unit != entries[-1].guarantee.unit
+                if entry.guarantee.unit != of_one_unit(entries)[-1].guarantee.unit
             ),
         )
         for entries in by_data(recorded)
@@ -333,5 +333,6 @@ def _of_ledger(path: Path, recorded: Sequence[Entry], held: Mapping[str, str]) -
 
 
 def _charges(entries: Sequence[Entry]) -> list[Charge]:
-    """The charges of a label of one data set; of several units, the totals in which they were converted."""
-    return totals_of_units(entries) or [entry.charge(entries[-1].session) for entry in entries]
+    """The charges of a label of one data set, or their total where one of them recorded more."""
+    mine = of_one_unit(entries)
+    return recorded_total(mine) or [each.charge(mine[-1].session) for each in mine]
