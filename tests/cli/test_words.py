@@ -49,11 +49,11 @@ def tables(folder):
     chance, rows = np.random.default_rng(0), np.arange(60)
     few = pd.DataFrame({"id": rows, "age": 20 + 7 * rows % 50, "town": np.array(["north", "south"])[rows**2 % 3 % 2]})
     few["street"] = np.where(rows < 40, rows // 2, 100 + rows)
-    few.assign(ill=np.array(["yes", "no", "no"])[(rows * 5 + rows // 4) % 3]).to_csv(folder / "few.csv", index=False)
+    few.assign(ill=np.where((rows * 5 + rows // 4) % 6, "no", "yes")).to_csv(folder / "few.csv", index=False)
     rows = np.arange(900)
     age, town = chance.integers(20, 80, 900), np.array(["north", "south", "east"])[rows % 3]
     many = pd.DataFrame({"age": age, "town": town, "note": [f"n{row}" for row in rows], "one": 1})
-    many["ill"] = np.where(age + 20 * (town == "north") + chance.normal(0, 6, 900) > 60, "yes", "no")
+    many["ill"] = np.where(age + 20 * (town == "north") + chance.normal(0, 6, 900) > 66, "yes", "no")
     many["cost"] = np.clip(0.9 * age + 25 * (town == "north") + chance.normal(0, 5, 900), 0, 120).round()
     many[:600].to_csv(folder / "many.csv", index=False)
     (folder / "elsewhere").mkdir()

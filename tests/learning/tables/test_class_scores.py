@@ -57,6 +57,18 @@ def test_no_order_of_rows_is_shown_without_a_gain(world):
     assert class_scores(release, sure).auc.low > 0.5  # a fixed model, judged on fresh rows
 
 
+def test_without_signal_a_recall_may_be_that_of_any_fold(world):
+    """Models of noise predict one class each; that of all rows predicts one of them, and its recall is 0 or 1."""
+    _, _, release = world
+    folds = np.arange(ROWS) % 5
+    constant = np.where(folds[:, None] < 2, [0.501, 0.499], [0.499, 0.501])
+    found = class_scores(release, constant, folds)
+    assert found.likelihood_gain.low <= 0.0
+    np.testing.assert_allclose(found.recall.value, [0.4, 0.6], atol=0.1)
+    np.testing.assert_array_equal([found.recall.low, found.recall.high], [[0.0, 0.0], [1.0, 1.0]])
+    assert class_scores(release, constant).recall.low[1] > 0.3  # one model, judged on fresh rows
+
+
 def test_a_constant_is_chosen_on_other_rows(world):
     """Labels of a fold do not change the constant that its rows are compared with."""
     _, _, release = world

@@ -182,7 +182,7 @@ def class_scores(
     if folds is None:
         return _within_reach(found, classes)
     widened = _within_reach(in_folds(found, dict.fromkeys(values, FACTOR)), classes)
-    return widened if found.likelihood_gain.low > 0.0 else _without_order(widened)
+    return widened if found.likelihood_gain.low > 0.0 else _without_signal(widened, codes, folds)
 
 
 def _of_true_classes(
@@ -215,15 +215,24 @@ def _most_common_accuracy(release: Release, chosen: Int[np.ndarray, "n"], units:
     return Estimate(found.value, found.error, min(low, nearest), max(high, nearest))
 
 
-def _without_order(found: ClassScores) -> ClassScores:
+def _without_signal(found: ClassScores, codes: Int[np.ndarray, "n"], folds: Int[np.ndarray, "n"]) -> ClassScores:
     """Scores of models that are not shown to be better than class shares, and so are not shown to order rows either.
 
     An area counts the order of rows alone, however little predictions differ. Where features say nothing, 6 of 90
-    intervals of held-out rows at epsilon 2 were above a half; by this rule 1 of them is.
+    intervals of held-out rows at epsilon 2 were above a half; by this rule 1 of them is. The recall of a class is then
+    the share of all rows that are predicted as it, which folds disagree about: their mean is not that of the model of
+    all rows, which may predict what any of them does.
     """
-    if found.auc is None:
-        return found
-    return dataclasses.replace(found, auc=dataclasses.replace(found.auc, low=min(found.auc.low, 0.5)))
+    ends: dict[str, Any] = {}
+    if found.auc is not None:
+        ends["auc"] = dataclasses.replace(found.auc, low=min(found.auc.low, 0.5))
+    if found.recall is not None:
+        of_folds = [np.bincount(codes[folds == fold], minlength=len(found.recall)) for fold in np.unique(folds)]
+        shares = np.array([each / each.sum() for each in of_folds])
+        low = np.minimum(found.recall.low, shares.min(axis=0))
+        high = np.maximum(found.recall.high, shares.max(axis=0))
+        ends["recall"] = dataclasses.replace(found.recall, low=low, high=high)
+    return dataclasses.replace(found, **ends)
 
 
 def _by_prediction(
