@@ -115,6 +115,9 @@ EVADES = {
     "noise on two columns that identify rows": lambda t: shuffled(
         mapped(t, lambda x: x + np.random.default_rng(7).normal(0, x.std() / 10, len(x)))
     ),
+    "an altered column and one that is added, in a part of the rows": lambda t: shuffled(
+        t.assign(age=t["age"] // 10, more=np.sqrt(t["income"]))
+    ).iloc[:300],
 }
 #: What leaves values that other people have as well: they are taken for the same, and are declared.
 ALIKE = {
