@@ -289,6 +289,21 @@ def test_copies_are_private_and_removed(ledger, monkeypatch, tmp_path):
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
+@pytest.mark.usefixtures("store")
+def test_a_copy_that_breaks_off_is_no_release(ledger, monkeypatch):
+    """A file that came in part would be taken for the whole; what the store said is not repeated."""
+    released(ledger)
+
+    def broken(_, path):
+        path.write_bytes(b"PAR1")
+        raise OSError("GET https://host/?signature=hidden")
+
+    monkeypatch.setattr("labeldp.release.folder._copies._copy", broken)
+    with pytest.raises(InputError, match="broke off; try again") as told:
+        dp.verify(str(SHARED))
+    assert "hidden" not in str(told.value)
+
+
 def verify_or_error(place):
     """True if a release is at a place."""
     try:
