@@ -75,8 +75,12 @@ def schema_of(*scripts: str) -> frozenset[str]:
 def connected(path: Path, patience: float) -> sqlite3.Connection:
     """A connection whose commits are on disk, and that runs nothing that a stored schema asks for."""
     database = sqlite3.connect(path, isolation_level=None, timeout=patience, check_same_thread=False)
-    database.execute("PRAGMA synchronous = FULL")
-    database.execute("PRAGMA trusted_schema = OFF")
+    try:
+        database.execute("PRAGMA synchronous = FULL")
+        database.execute("PRAGMA trusted_schema = OFF")
+    except BaseException:  # it is no database
+        database.close()
+        raise
     return database
 
 
