@@ -5,6 +5,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -73,7 +74,7 @@ def hostile():
                 0,
                 (blocks.Target(HOSTILE, (1.0, 2.0), at_most=True, largest=True),),
                 HOSTILE,
-                f"labeldp EPSILON {HOSTILE}",
+                f"labeldp EPSILON {shlex.quote(HOSTILE)}",
             ),
             blocks.Signatures((HOSTILE,), filled=HOSTILE),
             blocks.CertificateText(HOSTILE),
