@@ -10,6 +10,7 @@ MENDED = {
     r'<aside class="toc-drawer( no-toc)?">': r'<aside class="toc-drawer\1" aria-label="This page">',
     r'(<div class="content-icon-container")>': r'\1 role="navigation" aria-label="Source of this page">',
     r"<pre>": '<pre tabindex="0">',  # it may scroll
+    r'(?<!</h1>)<div id="search-results">': '<h1>Search</h1><div id="search-results">',
     r'<table class="docutils': '<table tabindex="0" class="docutils',  # likewise
 }
 
