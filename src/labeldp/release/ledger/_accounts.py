@@ -151,7 +151,8 @@ def spent_by_data(entries: Sequence[Entry]) -> list[tuple[str, float, float, Bud
     found = []
     for mine in map(of_one_unit, by_data(entries)):
         account = account_of(mine, mine[-1].session)
-        spent = compose(recorded_total(mine)) if recorded_total(mine) else account.spent
+        total = recorded_total(mine)
+        spent = compose(total) if total else account.spent
         found.append((mine[-1].label, *spent, account.budget))
     return found
 
@@ -170,7 +171,8 @@ def of_one_unit(entries: Sequence[Entry]) -> list[Entry]:
 def recorded_total(entries: Sequence[Entry]) -> list[Charge]:
     """The most that one of these charges, of one unit, recorded as spent, as one charge; empty if they add up to that.
 
-    The last charge of somebody's rows counted all that came before, also in other ledgers, and for their unit.
+    The last charge of somebody's rows counted all that came before, also in other ledgers, and for their unit. Under a
+    concentrated budget charges are added as they are here, so that those of other ledgers do not count.
     """
     charges = [each.charge(entries[-1].session) for each in entries]
     sums = compose(charges)
