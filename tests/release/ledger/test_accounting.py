@@ -263,7 +263,7 @@ def test_the_delta_of_one_in_the_rows_is_rounded_down(save):
         assert dp.combined_guarantee(folders)[0].deltas == deltas
 
 
-def visits_in(folder, *steps):
+def visits_in(folder, *steps, budget=99.0):
     """The ledger of releases of some of 131 visits, each with its unit and epsilon, and what each had spent."""
     chance, spent = np.random.default_rng(3), []
     people = [*["p"] * 30, "q", *(f"r{number}" for number in range(100))]
@@ -271,7 +271,7 @@ def visits_in(folder, *steps):
     for number, (rows, unit, epsilon, ledger) in enumerate(steps):
         path = folder / f"{number}.csv"
         table.iloc[rows].to_csv(path, index=False)
-        options = {"keep": ["x"], "unit": unit, "budget": 99.0, "ledger": folder / f"{ledger}.labeldp-ledger"}
+        options = {"keep": ["x"], "unit": unit, "budget": budget, "ledger": folder / f"{ledger}.labeldp-ledger"}
         done = dp.release_table(path, "y", dp.Classes(["no", "yes"]), epsilon, folder / f"o{number}", **options)
         spent += [done.spent[0]]
     return options["ledger"], spent
@@ -296,3 +296,11 @@ def test_no_total_is_less_than_what_a_charge_recorded(tmp_path, first, second):
     assert spent == [2.0, 7.0, 12.0, 6.0]
     assert spent_by_data(Ledger(ledger).entries())[0][1] >= 12.0
     assert dp.combined_guarantee([ledger])[0].composition.epsilon >= 12.0
+
+
+def test_under_a_concentrated_budget_charges_of_another_ledger_are_not_forgotten(tmp_path):
+    """The last release says what is spent, with them; so does the ledger that it is charged in."""
+    budget = dp.Budget(99.0, 1e-6, concentrated=True)
+    ledger, spent = visits_in(tmp_path, (range(40, 80), "row", 5, "b"), (range(40, 80), "row", 1, "a"), budget=budget)
+    assert spent[1] > 5.0
+    assert spent_by_data(Ledger(ledger).entries())[0][1] >= spent[1]

@@ -151,10 +151,14 @@ def spent_by_data(entries: Sequence[Entry]) -> list[tuple[str, float, float, Bud
     found = []
     for mine in map(of_one_unit, by_data(entries)):
         account = account_of(mine, mine[-1].session)
-        total = recorded_total(mine)
-        spent = compose(total) if total else account.spent
-        found.append((mine[-1].label, *spent, account.budget))
+        found.append((mine[-1].label, *_most(account.spent, mine), account.budget))
     return found
+
+
+def _most(total: tuple[float, float], entries: Sequence[Entry]) -> tuple[float, float]:
+    """The largest epsilon and the largest delta of a total and of what charges recorded as spent."""
+    pairs = [total, *(each.spent for each in entries if each.spent is not None)]
+    return max(epsilon for epsilon, _ in pairs), max(delta for _, delta in pairs)
 
 
 def of_one_unit(entries: Sequence[Entry]) -> list[Entry]:
@@ -176,8 +180,7 @@ def recorded_total(entries: Sequence[Entry]) -> list[Charge]:
     """
     charges = [each.charge(entries[-1].session) for each in entries]
     sums = compose(charges)
-    pairs = [sums, *(each.spent for each in entries if each.spent is not None)]
-    most = max(epsilon for epsilon, _ in pairs), max(delta for _, delta in pairs)
+    most = _most(sums, entries)
     if most == sums or any(each.budget and each.budget.concentrated for each in entries):
         return []
     assumed = tuple(dict.fromkeys(text for each in entries for text in each.guarantee.assumptions))
