@@ -304,3 +304,4 @@ def test_under_a_concentrated_budget_charges_of_another_ledger_are_not_forgotten
     ledger, spent = visits_in(tmp_path, (range(40, 80), "row", 5, "b"), (range(40, 80), "row", 1, "a"), budget=budget)
     assert spent[1] > 5.0
     assert spent_by_data(Ledger(ledger).entries())[0][1] >= spent[1]
+    assert dp.combined_guarantee([ledger])[0].composition.epsilon >= spent[1]

@@ -175,13 +175,13 @@ def of_one_unit(entries: Sequence[Entry]) -> list[Entry]:
 def recorded_total(entries: Sequence[Entry]) -> list[Charge]:
     """The most that one of these charges, of one unit, recorded as spent, as one charge; empty if they add up to that.
 
-    The last charge of somebody's rows counted all that came before, also in other ledgers, and for their unit. Under a
-    concentrated budget charges are added as they are here, so that those of other ledgers do not count.
+    The last charge of somebody's rows counted all that came before, also in other ledgers, and for their unit.
     """
     charges = [each.charge(entries[-1].session) for each in entries]
     sums = compose(charges)
     most = _most(sums, entries)
-    if most == sums or any(each.budget and each.budget.concentrated for each in entries):
+    concentrated = any(each.budget and each.budget.concentrated for each in entries)
+    if most == sums or (concentrated and most[0] == sums[0]):  # recorded with a delta, and sums are without
         return []
     assumed = tuple(dict.fromkeys(text for each in entries for text in each.guarantee.assumptions))
     whole = replace(entries[-1].named_guarantee, epsilon=most[0], delta=most[1], rho=None, assumptions=assumed)
