@@ -161,6 +161,28 @@ def test_several_make_a_dossier_with_their_total(page_of, release, table, tmp_pa
     assert "in total" not in shown, "a sum with a part that is not known"
 
 
+def test_two_months_of_other_people_are_one_label_of_two_sets_of_rows(run, page_of, tmp_path):
+    """The page, the ledger and the account say which rows each total is of, and that no person is in two of them."""
+    for month, first in (("january", 0), ("february", 20)):
+        rows = "".join(f"p{first + row // 2},{10 * first + row},{'ab'[row % 2]}\n" for row in range(40))
+        (tmp_path / f"{month}.csv").write_text(f"person,x,y\n{rows}", encoding="utf-8")
+        options = f"--label y --classes a,b --unit person --drop person --epsilon 1 --ledger {tmp_path}/l --output"
+        assert run("release", tmp_path / f"{month}.csv", *options.split(), tmp_path / month).code == 0
+    apart = "By the ledger no person is in two totals of one label: for one person they do not add up."
+    shown = words(page_of(tmp_path / "january", tmp_path / "february", tmp_path / "l"))
+    assert "2 charges counted, for 1 label, in 2 sets of rows, at most epsilon 1 " in shown
+    assert "y 1 1 0 0 by sums january y 1 1 0 0 by sums february " + apart in shown
+    text = run("account", tmp_path / "january", tmp_path / "february", tmp_path / "l").out
+    for month in ("january", "february"):
+        assert f"y: epsilon 1 per person in total, of the rows of {month}." in text
+    assert apart in text
+    folders = run("account", tmp_path / "january", tmp_path / "february").out
+    assert "y: epsilon 2 per person in total.\n" in folders
+    assert "of the same rows. If they are not, name the ledger that charged them." in folders
+    spent = json.loads(run("ledger", tmp_path / "l", "--json").out)["spent"]
+    assert [Path(name).name for each in spent for name in each["outputs"]] == ["january", "february"]
+
+
 def test_a_ledger_shows_what_was_spent_over_time(page_of, release, table, tmp_path):
     """The total of each label against its budget, a figure of it over time, and every charge."""
     for name, options in {"one": {}, "two": {"budget": 3}}.items():

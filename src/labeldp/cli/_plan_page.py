@@ -52,8 +52,8 @@ def _spent(source: object, label: str | None) -> Guarantee | None:
     totals = ledgers.spent_by_data(entries)
     if not totals:
         return None
-    epsilon = max(epsilon for _, epsilon, _, _ in totals)
-    delta = max(delta for _, _, delta, _ in totals)
+    epsilon = max(epsilon for _, epsilon, *_ in totals)
+    delta = max(delta for _, _, delta, *_ in totals)
     return replace(entries[-1].guarantee, epsilon=epsilon, delta=delta, rho=None)
 
 

@@ -14,7 +14,7 @@ from labeldp.privacy import Guarantee
 from labeldp.privacy.accounting import Budget
 from labeldp.results._blocks import Block, Grid, Part, Picture, Prose, Section
 from labeldp.results._charts import Curves, Steps
-from labeldp.results._numbers import counted, delta_above, epsilon_above, exactly_above
+from labeldp.results._numbers import counted, delta_above, epsilon_above, exactly_above, listed
 
 if TYPE_CHECKING:
     from labeldp.release import CombinedGuarantee
@@ -34,8 +34,8 @@ _STATES = {
     "released": "written; counted",
     "void": "never written; not counted",
 }
-#: The total of each label of each data set: its name, epsilon, delta, and the budget in force.
-Totals = Sequence[tuple[str, float, float, Budget]]
+#: The total of each label of each data set: its name, epsilon, delta, the budget in force, and the outputs.
+Totals = Sequence[tuple[str, float, float, Budget, tuple[str | None, ...]]]
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,13 @@ class ChargeShown:
 
 @dataclass(frozen=True)
 class SpentOf:
-    """The spent part of the budget of a label."""
+    """The spent part of the budget of a label of one set of rows, and what was written of these rows."""
 
     label: str
     epsilon: float
     delta: float
     budget: Budget
+    outputs: tuple[str | None, ...]
 
 
 @dataclass(frozen=True)
@@ -147,25 +148,47 @@ def ledger_part(
         (
             *(label, epsilon_above(epsilon), epsilon_above(budget.epsilon), delta_above(delta), f"{budget.delta:g}"),
             "concentrated" if budget.concentrated else "by sums",
+            _names_of(outputs),
         )
-        for label, epsilon, delta, budget in totals
+        for label, epsilon, delta, budget, outputs in totals
     ]
-    total = f", epsilon {epsilon_above(totals[0][1])}" if len(totals) == 1 else ""
-    heads = ("label", "epsilon", "of budget", "delta", "of budget", "counted")
+    most = {label: max(epsilon for name, epsilon, *_ in totals if name == label) for label, *_ in totals}
+    several = len(totals) > len(most)
+    of_rows = f", in {len(totals)} sets of rows" if several else ""
+    total = f", {'at most ' if several else ''}epsilon {epsilon_above(*most.values())}" if len(most) == 1 else ""
+    heads = ("label", "epsilon", "of budget", "delta", "of budget", "counted", "rows of")
     blocks: list[Block] = [Grid.of("Spent, and the budget in force", heads, spent, (1, 2, 3, 4))]
+    blocks += [Prose(_disjoint(entry.guarantee.unit for entry in entries), "aside")] if several else []
     if over_time := _over_time(entries):
         blocks.append(over_time)
     beside = [f"Beside it, counted where rows are the same: {', '.join(map(str, others))}."] if others else []
     return Part(
         title=f"Ledger “{printable(name)}”",
-        result=f"{counted(count, 'charge')} counted, for {counted(len(totals), 'label')}{total}",
+        result=f"{counted(count, 'charge')} counted, for {counted(len(most), 'label')}{of_rows}{total}",
         lead=("A ledger records what was spent on labels, and never a label. It knows its own charges alone.", *beside),
-        facts=tuple((f"epsilon of {label}", epsilon_above(epsilon)) for label, epsilon, _, _ in totals[:4]),
+        facts=tuple((f"epsilon of {label}", epsilon_above(epsilon)) for label, epsilon in list(most.items())[:4]),
         sections=(
             Section("Every charge", tuple(_charges(entries, shared=shared))),
             Section("What was spent", tuple(blocks)),
         ),
     )
+
+
+def _output(path: str | None, *, shared: bool) -> str:
+    """Where a charge was written; without the folders of this machine if it is shared."""
+    return (PurePath(path).name if shared else path) if path else "in memory"
+
+
+def _disjoint(units: Iterable[str]) -> str:
+    """Why several totals of one label in one ledger do not add up; people are known by a column of their own alone."""
+    named = set(units)
+    one = named.pop() if len(named) == 1 else "row"
+    return f"By the ledger no {one} is in two totals of one label: for one {one} they do not add up."
+
+
+def _names_of(outputs: Sequence[str | None]) -> str:
+    """The names of what was written, in a few words."""
+    return listed([_output(each, shared=True) for each in outputs], most=4)
 
 
 def _over_time(entries: Sequence[Entry]) -> Picture | None:
@@ -200,7 +223,7 @@ def _charges(entries: Sequence[Entry], *, shared: bool) -> Iterator[Block]:
     rows = [
         (
             *(entry.time[:19], *charge_cells(entry)),
-            (PurePath(entry.output).name if shared else entry.output) if entry.output else "in memory",
+            _output(entry.output, shared=shared),
         )
         for entry in entries
     ]
@@ -228,11 +251,14 @@ def account_part(combined: Sequence[CombinedGuarantee], names: Sequence[str] = (
     )
     lead += [] if combined else ["Nothing was charged."]
     sections = []
+    accounts = [(each.label, each.sources[-1]) for each in combined if each.ledger]
+    several = len(set(accounts)) < len(accounts)
+    apart = [Prose(_disjoint(each.unit for each in combined if each.ledger))] if several else []
     for each in combined:
-        sections.append(Section(_title(each), (Prose(account_total(each)),), quiet=True))
+        sections.append(Section(_title(each), (Prose(account_total(each, apart=several)),), quiet=True))
         sections.append(Section("", tuple(_account(each))))
     if len(combined) > 1:
-        sections.append(Section("", (Prose(_APART),)))
+        sections.append(Section("", (*apart, Prose(_APART))))
     headline = (
         account_total(max(combined, key=lambda each: each.composition.epsilon))
         if len(labels) == 1
@@ -302,13 +328,14 @@ def _assumed(guarantees: Iterable[Guarantee]) -> list[str]:
     ]
 
 
-def account_total(each: CombinedGuarantee) -> str:
-    """The total by basic composition, in one line."""
+def account_total(each: CombinedGuarantee, *, apart: bool = False) -> str:
+    """The total by basic composition, in one line; which rows it is of where a ledger tells several sets apart."""
     whole = each.composition
     delta = f" and delta {delta_above(whole.delta)}" if whole.delta else ""
     left_out = [] if each.ledger or each.unit == "row" else dict.fromkeys(path for path, _, _ in each.others)
     without = f", without {', '.join(left_out)}" if left_out else ""
-    return f"{each.label}: epsilon {epsilon_above(whole.epsilon)}{delta} per {each.unit} in total{without}."
+    rows = f", of the rows of {_names_of(each.outputs)}" if apart and each.ledger else ""
+    return f"{each.label}: epsilon {epsilon_above(whole.epsilon)}{delta} per {each.unit} in total{without}{rows}."
 
 
 def pair_rows(each: CombinedGuarantee, pairs: Iterable[tuple[str, float]]) -> Iterator[tuple[str, str, str]]:
@@ -359,7 +386,8 @@ def account_lines(each: CombinedGuarantee) -> list[str]:
     elif each.one_table:
         lines.append("You declared that row numbers mean the same rows in all: disjoint rows cost the maximum.")
     else:
-        lines.append(f"All releases of {each.label!r} are counted as releases of the same rows.")
+        ledger = " If they are not, name the ledger that charged them." if len(whole.charges) > 1 else ""
+        lines.append(f"All releases of {each.label!r} are counted as releases of the same rows.{ledger}")
     if each.unit != "row":
         same = "" if each.ledger else f", and {each.unit!r} is taken to mean the same units in all releases"
         lines.append(f"A unit may have several rows: each charge counts in full, as the worst of its epsilon{same}.")

@@ -146,12 +146,16 @@ def by_data(entries: Sequence[Entry]) -> list[list[Entry]]:
     return groups
 
 
-def spent_by_data(entries: Sequence[Entry]) -> list[tuple[str, float, float, Budget]]:
-    """Name, spent epsilon and delta, and budget of each label of each data set: nothing less than a charge recorded."""
+def spent_by_data(entries: Sequence[Entry]) -> list[tuple[str, float, float, Budget, tuple[str | None, ...]]]:
+    """Name, spent epsilon and delta, budget and outputs of each label of each data set.
+
+    Nothing less is spent than a charge recorded.
+    """
     found = []
     for mine in map(of_one_unit, by_data(entries)):
         account = account_of(mine, mine[-1].session)
-        found.append((mine[-1].label, *_most(account.spent, mine), account.budget))
+        outputs = tuple(dict.fromkeys(each.output for each in mine))
+        found.append((mine[-1].label, *_most(account.spent, mine), account.budget, outputs))
     return found
 
 

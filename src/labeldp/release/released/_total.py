@@ -51,6 +51,7 @@ class CombinedGuarantee:
         deltas: The deltas at which to compute epsilon.
         wanted: Those of them that were asked for.
         epsilons: The requested epsilons.
+        outputs: Of a ledger: where the charges were written; None for one in memory.
     """
 
     label: str
@@ -67,6 +68,7 @@ class CombinedGuarantee:
     deltas: tuple[float, ...] = ()
     wanted: tuple[float, ...] = ()
     epsilons: tuple[float, ...] = ()
+    outputs: tuple[str | None, ...] = ()
 
     @cached_property
     def at_deltas(self) -> tuple[tuple[float, float], ...]:
@@ -322,6 +324,7 @@ def _of_ledger(path: Path, recorded: Sequence[Entry], held: Mapping[str, str]) -
             composition=Composition.of((charge, None) for charge in _charges(entries)),
             rows=max(sum(stop - start for start, stop in entry.rows.ranges) for entry in entries),
             ledger=True,
+            outputs=tuple(dict.fromkeys(entry.output for entry in entries)),
             others=tuple(
                 (str(path), entry.guarantee.unit, entry.guarantee.epsilon)
                 for entry in entries
