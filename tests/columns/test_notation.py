@@ -32,6 +32,14 @@ WRITTEN = {
     "codes": (Notation(","), ["007", "1,5"], ["007", "1,5"]),
     "groups of two": (Notation(thousands=","), ["1,00", "2,000"], ["1,00", "2,000"]),
     "no day": (Notation(dates="dmy"), ["30.02.2026", "1.2.2026"], ["30.02.2026", "1.2.2026"]),
+    "as many decimals as a float has": (
+        Notation(","),
+        ["0,00547945205479452", "0,8473684210526315", "1,0"],
+        [0.00547945205479452, 0.8473684210526315, 1.0],
+    ),
+    "exponents": (Notation(","), ["9,13e-05", "1e+05", "-2,5E-07"], [9.13e-05, 1e5, -2.5e-07]),
+    "codes with an E": (Notation(","), ["1E10", "2,5"], ["1E10", "2,5"]),
+    "more decimals than a float has": (Notation(","), ["0,1234567890123456789"], ["0,1234567890123456789"]),
     "too many digits": (Notation(","), ["1234567890123456789,5"], ["1234567890123456789,5"]),
     "units": (Notation(","), ["12 %", "3,5 %"], ["12 %", "3,5 %"]),
 }
@@ -154,6 +162,19 @@ def test_numeric_labels_are_read_in_the_notation(tmp_path):
     source = TableFile(path, notation=Notation(",", "."))
     release_table(source, "costs", space, 10.0, tmp_path / "shared", keep=["age"], unit="row")
     assert check_table(source, "costs", unit="row").label.is_number
+
+
+@pytest.mark.parametrize(("rows", "shape"), [(200, "{row}{cents},50"), (6000, "{row},{cents}")])
+def test_check_reads_a_label_that_alone_has_decimal_commas(tmp_path, capsys, monkeypatch, rows, shape):
+    """As numbers, however many differ: not as classes, nor as texts that are no label."""
+    monkeypatch.chdir(tmp_path)
+    lines = [f"{20 + row % 7};{shape.format(row=row + 1, cents=row % 10)}\n" for row in range(rows)]
+    (tmp_path / "t.csv").write_text("age;price\n" + "".join(lines), "utf-8")
+    assert main(["check", "t.csv", "--label", "price", "--unit", "row"]) == 0
+    printed = capsys.readouterr().out
+    assert "- --decimal , below reads numbers and dates in 'price': they leave as such" in printed
+    assert "--label price --interval LOW,HIGH,STEP --epsilon 1 " in printed
+    assert printed.rstrip().endswith("--decimal , --output shared")
 
 
 def test_predictions_name_the_row_that_is_no_number(tmp_path, capsys, monkeypatch):

@@ -20,8 +20,8 @@ _CLOCK = r"([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?"
 _PARTS = r"^([0-9]{1,2})[-./]([0-9]{1,2})[-./]([0-9]{4})"
 #: Dates that begin with a day or a month, and those with or without a time.
 DAY, DATE = f"{_PARTS}$", f"{_PARTS}{_CLOCK}$"
-#: The most digits that a float keeps.
-_DIGITS = 15
+#: The most digits that a float keeps, and the most that the shortest text of a float has.
+_DIGITS, _MOST_DECIMALS = 15, 17
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,10 @@ class Notation:
         return self.decimal != "." or bool(self.thousands)
 
     def number_pattern(self, *, whole: bool = False) -> str:
-        """The pattern of numbers; one with leading zeros is a code."""
+        """The pattern of numbers, also with an exponent as R and Excel write it; one with leading zeros is a code."""
         mark = _MARKS.get(self.thousands, "")
         digits = rf"[1-9][0-9]{{0,2}}({mark}[0-9]{{3}})+|" if mark else ""
-        decimals = "" if whole else rf"([{self.decimal}][0-9]{{1,{_DIGITS}}})?"
+        decimals = "" if whole else rf"([{self.decimal}]0*[0-9]{{1,{_MOST_DECIMALS}}})?([eE][+-][0-9]{{2,3}})?"
         return rf"^[+-]?({digits}0|[1-9][0-9]{{0,{_DIGITS - 1}}}){decimals}$"
 
     def numbers(self, texts: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:

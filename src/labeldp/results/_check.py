@@ -278,7 +278,8 @@ def _decisions_on_people(found: TableCheck) -> Iterator[str]:
 def _notation(found: TableCheck) -> Iterator[str]:
     """The notation of numbers and dates, if the command names one."""
     if options := " ".join(found.table.file.notation.options):
-        columns = ", ".join(map(repr, found.table.notated)) or "no column"
+        label = [found.label.name] if found.label.is_number else []
+        columns = ", ".join(map(repr, [*found.table.notated, *label])) or "no column"
         yield f"{options} below reads numbers and dates in {columns}: they leave as such, with a point and in ISO"
 
 

@@ -465,11 +465,12 @@ def _spelling(table: Table, name: str, column: pa.ChunkedArray) -> Iterator[str]
 
 
 def _as_written(table: Table, columns: Sequence[str]) -> Table:
-    """A table whose notation is the one that was declared, or that the first rows of its public columns propose."""
-    if table.kind != "csv" or table.file.notation != PLAIN or not columns:
+    """A table whose notation is the one that was declared, or that the first rows of columns and label propose."""
+    if table.kind != "csv" or table.file.notation != PLAIN:
         return table
-    batches = itertools.islice(table.batches(columns, _ROWS_PER_BATCH), MOST_ROWS // _ROWS_PER_BATCH)
-    first = pa.Table.from_batches(batches, pa.schema([(name, pa.string()) for name in columns]))
+    names = [*columns, table.label]
+    batches = itertools.islice(table.batches(names, _ROWS_PER_BATCH), MOST_ROWS // _ROWS_PER_BATCH)
+    first = pa.Table.from_batches(batches, pa.schema([(name, pa.string()) for name in names]))
     notation = proposed_notation(map(texts_in, first.columns), table.file.separator or ",")
     return dataclasses.replace(table, file=dataclasses.replace(table.file, notation=notation))
 
