@@ -114,3 +114,15 @@ def test_values_tell_no_class_that_nearly_all_rows_have(tmp_path):
     table = pd.DataFrame({"x": np.arange(2000) % 20, "ill": np.where(np.arange(2000) % 200 == 1, "yes", "no")})
     table.to_csv(tmp_path / "t.csv", index=False)
     assert not any("of one class" in each for each in check_table(tmp_path / "t.csv", "ill").remarks)
+
+
+def test_values_are_compared_with_all_rows(tmp_path):
+    """A remark has both shares; where nearly all rows are of the class, its absence elsewhere tells nobody's label."""
+    rows = np.arange(20_000)
+    for rare, remarks in ((400, ["100 % of them are of one class, as are 98 % of all rows"]), (80, [])):
+        ill = np.where((rows % 2 == 1) & (rows < 2 * rare), "yes", "no")
+        pd.DataFrame({"ward": np.where(rows % 2 == 1, "q", "r"), "ill": ill}).sample(frac=1, random_state=0).to_csv(
+            tmp_path / "t.csv", index=False
+        )
+        found = [each for each in check_table(tmp_path / "t.csv", "ill").remarks if "are of one class" in each]
+        assert [text in each for each, text in zip(found, remarks, strict=True)] == [True] * len(remarks)

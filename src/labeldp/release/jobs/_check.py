@@ -302,11 +302,13 @@ def _of_one_class(check: TableCheck, source: TableSource) -> Iterator[str]:
     if check.label.is_number or not kept:
         return
     found = sorted(telling_values(source.parts, source.space, kept), key=lambda each: -each[2])
-    for name, value, rows, share in found[:_MOST_TELLING]:
+    for name, value, rows, *shares in found[:_MOST_TELLING]:
         what = "missing" if value is None else repr(str(value))
+        share, of_all = (f"{math.floor(1000 * each) / 10:g} %" for each in shares)
         yield (
-            f"{name!r} is {what} in {rows:,} rows that were looked at, and {math.floor(1000 * share) / 10:g} % of them "
-            "are of one class: whoever knows this of somebody knows the label. Merge such values, or drop the column"
+            f"{name!r} is {what} in {rows:,} rows that were looked at, and {share} of them are of one class, as are "
+            f"{of_all} of all rows: whoever knows this of somebody knows the label. Merge such values, or drop the "
+            "column"
         )
 
 

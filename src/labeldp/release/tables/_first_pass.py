@@ -331,13 +331,14 @@ def disclosing_columns(
 
 def telling_values(
     parts: Sequence[TablePart], space: LabelSpace, names: Sequence[str]
-) -> Iterator[tuple[str, object, int, float]]:
+) -> Iterator[tuple[str, object, int, float, float]]:
     """Values of columns whose rows are nearly all of one class, in the first rows of parts all over the table.
 
-    Exceptions from such a class are ten times rarer than in all rows, by whose shares ten or more were expected.
+    Exceptions from such a class are ten times rarer than in all rows, by whose shares ten or more were expected. A
+    class that nearly all rows have is none that a value tells.
 
     Returns:
-        The column, the value, the number of its rows, and the share of its most common class.
+        The column, the value, the number of its rows, the share of its most common class, and the share in all rows.
     """
     heads = _heads(parts, [parts[0].table.label, *names])
     if not heads:
@@ -354,11 +355,12 @@ def telling_values(
         order[often] = np.arange(often.size)
         seen, cells = order[places] >= 0, order[places] * space.size + codes
         counts = np.bincount(cells[seen], minlength=often.size * space.size).reshape(often.size, space.size)
-        rows, expected = sizes[often], sizes[often] * others[counts.argmax(axis=1)]
-        fewest = np.minimum(rows * (1.0 - _TELLING_SHARE), expected / _EXPECTED_OTHERS)
-        for at in np.flatnonzero((expected >= _EXPECTED_OTHERS) & (rows - counts.max(axis=1) <= fewest)):
+        rows, apart = sizes[often], others[counts.argmax(axis=1)]
+        fewest = rows * np.minimum(1.0 - _TELLING_SHARE, apart / _EXPECTED_OTHERS)
+        many = (rows * apart >= _EXPECTED_OTHERS) & (apart > 1.0 - _TELLING_SHARE)
+        for at in np.flatnonzero(many & (rows - counts.max(axis=1) <= fewest)):
             value = values[int((places == often[at]).argmax())].as_py()
-            yield name, value, int(rows[at]), float(counts[at].max() / rows[at])
+            yield name, value, int(rows[at]), float(counts[at].max() / rows[at]), float(1.0 - apart[at])
 
 
 def _heads(parts: Sequence[TablePart], names: Sequence[str]) -> list[tuple[TablePart, pa.RecordBatch]]:
