@@ -203,9 +203,27 @@ def test_the_page_knows_earlier_releases(run, tmp_path, monkeypatch):
     after = page_of(run, source, *declared, name="after.html")
     assert "spent epsilon 1, by the ledger" in after
     assert after.count("epsilon of all releases together") == 2
+    assert command_on(after)[-4:] == ["--budget", "TOTAL", "--output", "shared-2"]
+    assert "Release with this command, with your own words for TOTAL:" in after
     other = page_of(run, source, "--unit", "who", "--drop", "who", name="other.html")
     assert "have another privacy unit (row)" in other
     assert "epsilon of all releases together" not in other
+
+
+def test_the_page_of_next_month_knows_the_ledger_that_it_names(run, tmp_path, monkeypatch):
+    """Its command names the ledger too, and no budget where the declared one leaves room; a wrong path is refused."""
+    monkeypatch.chdir(tmp_path)
+    source = table_with(tmp_path / "t.csv", ["no", "yes"] * 200)
+    options = "--label y --classes no,yes --unit row --drop who --ledger all.ledger"
+    first = run("release", source, *options.split(), "--epsilon", 1, "--budget", 3, "--output", "january")
+    assert first.code == 0
+    (tmp_path / "next").mkdir()
+    page = page_of(run, source.rename(tmp_path / "next/t.csv"), *options.split()[4:])
+    assert "spent epsilon 1, by the ledger" in page
+    assert command_on(page)[-4:] == ["--ledger", "all.ledger", "--output", "shared"]
+    ran = run("plan", "next/t.csv", *options.split(), "--report", "two.html", "--ledger", "missing.ledger")
+    assert ran.code == 1
+    assert "there is no ledger missing.ledger, whose charges the page would add" in ran.err
 
 
 def test_a_page_reads_no_label(run, tmp_path):

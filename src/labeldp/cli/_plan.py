@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 _LOCAL = "local"
 _ROW = "row"
+#: The options whose charges a page states, though nothing is bought.
+_LEDGERS = ("ledger", "team_ledger")
 #: The epsilon of the answer where none was asked for; nothing is spent.
 _EXAMPLE = 1.0
 _MOST_CLASSES = 1 << 24
@@ -173,15 +175,16 @@ class PurchaseOptions:
     missing: str | None = None
     spending: SpendingOptions
 
-    def bought(self, source: Place | None, table: TableOptions, space: SpaceOptions) -> TableRelease | None:
-        """Count the labels of a table with noise, if that was asked for."""
+    def bought(
+        self, source: Place | None, table: TableOptions, space: SpaceOptions, *, page: bool
+    ) -> TableRelease | None:
+        """Count the labels of a table with noise, if that was asked for; a page reads the ledger without it."""
         if self.buy is None:
             for name, value in {"output": self.output, "missing": self.missing, **asdict(self.spending)}.items():
-                if value not in (None, False):
-                    option = f"--{name.replace('_', '-')}"
-                    raise InputError(
-                        f"expected {option} with --buy alone, found no --buy, so no label is read; leave {option} out"
-                    )
+                option, ledger = f"--{name.replace('_', '-')}", name in _LEDGERS
+                if value not in (None, False) and not (page and ledger):
+                    what = "--buy or --report, found neither" if ledger else "--buy alone, found no --buy"
+                    raise InputError(f"expected {option} with {what}, so no label is read; leave {option} out")
             return None
         from labeldp.cli import _release as cli_release  # noqa: PLC0415 (commands load what they need)
 
@@ -240,7 +243,8 @@ def plan(
         detail: Compare every mechanism, and list all assumptions.
         json_: Print JSON; 'labeldp schema' describes it.
         figure: Draw the plan over epsilon to this file: .png, .svg or .pdf.
-        report: Write a page to choose an epsilon on to this file: .html. It needs no server and no network.
+        report: Write a page to choose an epsilon on to this file: .html. It needs no server and no network. It adds
+            what the ledger beside TABLE spent, and that of --ledger.
     """
     example = epsilon is None and expected.target is None
     sources = expected.sources()
@@ -256,7 +260,7 @@ def plan(
     if report is not None:
         require_extra("report", "jinja2")
         render.check_page(report)
-    bought = purchase.bought(source, table, label_space)
+    bought = purchase.bought(source, table, label_space, page=report is not None)
     if bought is not None:
         sources.append(release.Answer.load(bought.output))
         if not json_:
@@ -287,7 +291,8 @@ def plan(
         from labeldp.cli._plan_page import EPSILONS, write_choice  # noqa: PLC0415 (it loads the ledger)
 
         fine = forecasting(forecast.epsilon or _EXAMPLE, epsilons=EPSILONS)
-        written.append(f"page: {write_choice(planned, fine, source, table, label_space, report)}")
+        options = (table, label_space, purchase.spending)
+        written.append(f"page: {write_choice(planned, fine, source, options, report)}")
     if json_:
         typer.echo(json.dumps(results.plain(planned), indent=1))
         return

@@ -13,7 +13,7 @@ from labeldp.results._charts import Chart
 Tone = Literal["", "good", "bad", "heed", "aside"]
 
 #: Words of a command that stand for what it is not known to be.
-_YOURS = frozenset({"TABLE", "LABEL", "CLASSES", "UNIT", "COLUMNS"})
+_YOURS = frozenset({"TABLE", "LABEL", "CLASSES", "UNIT", "COLUMNS", "TOTAL"})
 #: Rows of a table, or items of a list, on a page.
 MOST_ROWS = 200
 

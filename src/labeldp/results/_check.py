@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from labeldp.bounds.planning import Option, plan
 from labeldp.release import MOST_LABELS, ColumnFacts, LabelFacts, ledger_path
-from labeldp.release.ledger import may_return, new_rows, returning
+from labeldp.release.ledger import may_return, new_output, new_rows, returning
 from labeldp.release.tables import SHUFFLE, Identity
 from labeldp.results._blocks import Block, Grid, Part, Points, Prose, Section, Terms
 from labeldp.results._numbers import counted, epsilon_above, share
@@ -353,7 +353,8 @@ def release_command(found: TableCheck, classes: Path | None = None) -> str:
     if _of_label(found) and not _may_return(found):
         words += ["--only-new"] if _new(found) else ["--budget", "TOTAL"]
     words += ["--drop", _listed(left_out)] if left_out else ["--keep", "all"]
-    return shlex.join([*words, *_file_options(found), "--output", "shared"])
+    output = new_output(each.entry for each in found.earlier)
+    return shlex.join([*words, *_file_options(found), "--output", output])
 
 
 def _path(found: TableCheck) -> str:

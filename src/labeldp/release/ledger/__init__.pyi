@@ -2,6 +2,7 @@ from ._accounts import by_data as by_data
 from ._accounts import features_left as features_left
 from ._accounts import latest_budget as latest_budget
 from ._accounts import may_return as may_return
+from ._accounts import new_output as new_output
 from ._accounts import new_rows as new_rows
 from ._accounts import outputs as outputs
 from ._accounts import returning_rows as returning_rows

@@ -146,6 +146,12 @@ def by_data(entries: Sequence[Entry]) -> list[list[Entry]]:
     return groups
 
 
+def new_output(entries: Iterable[Entry]) -> str:
+    """A name for the folder of the next release that no charge was written into: ``shared``, or one with a number."""
+    taken = {PurePath(each.output).name for each in entries if each.output}
+    return next(name for name in ("shared", *(f"shared-{at}" for at in range(2, len(taken) + 3))) if name not in taken)
+
+
 def spent_by_data(entries: Sequence[Entry]) -> list[tuple[str, float, float, Budget, tuple[str | None, ...]]]:
     """Name, spent epsilon and delta, budget and outputs of each label of each data set.
 
