@@ -10,6 +10,7 @@ from labeldp import Classes, Curator, Interval, RandomizedResponse, Release
 from labeldp.errors import InputError
 from labeldp.learning import metrics
 from labeldp.learning.metrics import UnitsWarning
+from labeldp.privacy.channels import GroupedChannel, ResponseChannel
 
 
 def of(name, release, predicted, scores, units=None):
@@ -210,3 +211,19 @@ def test_few_public_units_say_nothing_of_the_largest_errors(size, units, open_):
     assert np.isfinite([squared.low, absolute.low, share.high, squared.value, absolute.value, share.value]).all()
     noisy = Curator(truth, space, budget=8.0).randomize(RandomizedResponse(space, 8.0))
     assert np.isfinite(metrics.mean_squared_error(noisy, np.full(len(truth), 10.0), units=of_units).high)
+
+
+def test_the_noise_of_one_large_unit_shows_in_a_single_total(randomized):
+    """Of 60 intervals of an area of 0.8, where a unit with a third of the rows makes the noise, 54 or more hold it.
+
+    Fewer come once in 33 where 95 in 100 do (binomial); with a degree of freedom for each unit 50 do. Draws have seeds.
+    """
+    rng, groups = np.random.default_rng(47), np.repeat([0, 1], [100, 200])
+    channel = GroupedChannel(2, (ResponseChannel.at(2, 0.04), ResponseChannel.at(2, 4.0)), (100, 1), groups)
+    units, held = np.concatenate([np.zeros(100, dtype=int), np.arange(1, 201)]), 0
+    for seed in range(60):
+        labels = rng.random(201) < 0.5
+        scores = np.where(rng.random(201) < 0.6, labels, rng.random(201) < 0.5)
+        found = metrics.auc(randomized(labels[units], channel, seed), scores[units].astype(float), 1, units=units)
+        held += found.low <= 0.8 <= found.high
+    assert held >= 54

@@ -111,15 +111,17 @@ def area_of(
     pairs = weight[:, None] * partners[:, 0] + (1.0 - weight)[:, None] * partners[:, 1]
     sums = pairs.sum(axis=0) / 2.0
     covariance, known = sample.covariance(pairs), np.array([sums[1] > TOLERANCE and sample.count > 1])
-    found = quotient_estimates(sums[:1], sums[1:], covariance[None], known, level, sample.free)[0]
+    value = sums[0] / sums[1] if known[0] else 0.0
+    influence = pairs[:, 0] - value * pairs[:, 1]
+    free = sample.freedom(sample.totals(influence))
+    found = quotient_estimates(sums[:1], sums[1:], covariance[None], known, level, free)[0]
     if not known[0]:
         return found, np.zeros(len(release)), np.zeros(len(release))
     by_label = partners[:, 0] - partners[:, 1]  # what a row adds if it is of the class, over what it adds if it is not
     low, high = _interval(
-        sums, covariance, by_label.T @ (noise[:, None] * by_label), float(weight.sum()), sample, level
+        sums, covariance, by_label.T @ (noise[:, None] * by_label), float(weight.sum()), sample, level, free
     )
-    influence = (pairs[:, 0] - found.value * pairs[:, 1]) / sums[1]
-    return Estimate(found.value, found.error, low, high), influence, pairs[:, 1] / sums[1]
+    return Estimate(found.value, found.error, low, high), influence / sums[1], pairs[:, 1] / sums[1]
 
 
 def _interval(
@@ -129,6 +131,7 @@ def _interval(
     positives: float,
     units: Units,
     level: float,
+    free: float,
 ) -> tuple[float, float]:
     """Hull of all areas t for which ordered pairs less t times all pairs are within their error of zero.
 
@@ -144,6 +147,7 @@ def _interval(
         positives: Number of rows of the class.
         units: The units of rows.
         level: Coverage.
+        free: Degrees of freedom of their covariance.
     """
     rarer = max(min(positives, units.rows - positives) / units.size, 1.0)
     share = float(np.clip(sums[0] / sums[1], 0.25 / rarer, 1.0 - 0.25 / rarer))
@@ -151,7 +155,7 @@ def _interval(
     usual = sums[1] ** 2 * _usual_variance(share, positives, units.rows)
     ratio = max(float(at @ (covariance - noise) @ at), 0.0) / usual
     scale = sums[1] ** 2 * (rarer * ratio + _USUAL * units.size**0.5) / (rarer + _USUAL)
-    bar = quantile(level, units.free) ** 2
+    bar = quantile(level, free) ** 2
 
     def excess(area: Any) -> Any:
         """The squared distance from zero, less the largest that is usual."""
