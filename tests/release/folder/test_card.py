@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labeldp import Classes, Curator, RandomizedResponse, public_columns, release_table, sign, verify
+from labeldp import Classes, Curator, RandomizedResponse, Release, public_columns, release_table, sign, verify
 from labeldp.errors import InputError, OutputError
 from labeldp.learning.metrics import UnitsWarning
 from labeldp.release.folder import Declared, make_key, read_certificate, write_card
@@ -134,6 +134,22 @@ def test_a_card_with_the_earlier_warning_stays(carded):
     assert verify(folder).holds
     write_card(folder, read_certificate(folder))
     assert (folder / "README.md").read_bytes() == (KEPT / name / "README.md").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["auto-of-units", "subset-of-units", "randomized-response-of-units"])
+def test_a_card_has_the_probabilities_of_each_number_of_rows(carded, name):
+    """By the number in the released column: whoever has no package of ours estimates shares with them, as it does."""
+    folder = carded(name)
+    text = (folder / "README.md").read_text(encoding="utf-8").replace("\\", "")
+    release, label = Release.load(folder), read_certificate(folder).label
+    codes = pq.read_table(next(folder.glob("*.parquet")))[f"{label}_groups"].to_numpy()
+    lines = re.findall(r"^\| (\d+) \| (\d+) \| (0\.\d{6}) \| (0\.\d{6}) \|$", text, flags=re.MULTILINE)
+    assert f"| {label}_groups | rows of one {release.guarantee.unit} | the true class is " in text
+    assert [int(number) for number, *_ in lines] == list(range(len(release.channel.repeats)))
+    assert [int(rows) for _, rows, *_ in lines] == list(release.channel.repeats)
+    chances = np.array(lines, dtype=float)[codes][:, 2:]
+    assert np.abs(chances[:, 0] - release.channel.membership.true).max() < 1e-6
+    assert np.abs(chances[:, 1] - release.channel.membership.other).max() < 1e-6
 
 
 def test_a_card_declares_a_license_and_a_name(carded):

@@ -18,10 +18,11 @@ from labeldp._checks import printable
 from labeldp._own_files import write_new_file
 from labeldp.errors import InputError, OutputError
 from labeldp.privacy import Classes, shown_above
-from labeldp.privacy.channels import ClassChannel
+from labeldp.privacy.channels import ClassChannel, GroupedChannel
 from labeldp.release.folder._certificate import Certificate
 from labeldp.release.folder._description import Declared, cautions, described_columns, python, title
 from labeldp.release.folder._limits import opened
+from labeldp.release.folder._read import released_columns
 from labeldp.release.folder._staging import CERTIFICATE, SIGNATURE, is_signed
 
 #: The vocabulary of a guarantee, whose terms ``docs/vocabulary.md`` defines.
@@ -159,8 +160,9 @@ def _field(identifier: str, file: str, column: tuple[str, str, str], element: st
 _SPECIAL = frozenset("\\`*_{}[]<>()#|!&~$")
 #: What GitHub's dialect of Markdown makes a link of, to the next blank; a bar would end the cell of a table.
 _ADDRESS = re.compile(r"([^\s|]*(?:://|www\.|[-.\w+]@[-\w])[^\s|]*)", re.IGNORECASE)
-#: The most classes whose transition matrix is shown.
-_MOST_OF_MATRIX = 10
+_ROW = "row"
+#: The most classes whose transition matrix is shown, and the most groups of rows.
+_MOST_OF_MATRIX, _MOST_OF_GROUPS = 10, 40
 #: The names for numbers of rows, of the hub, and the numbers below which they hold.
 _SIZES = {
     "n<1K": 10**3,
@@ -194,7 +196,9 @@ def _code(text: str) -> str:
     return f"{fence}{space}{text}{space}{fence}"
 
 
-def data_card(certificate: Certificate, declared: Declared, *, signed: bool, warning: str) -> str:
+def data_card(
+    certificate: Certificate, declared: Declared, *, signed: bool, warning: str, by_group: bool = True
+) -> str:
     """The data card of a release, in Markdown: what it is, how to use it, its guarantee and its columns.
 
     Args:
@@ -202,6 +206,7 @@ def data_card(certificate: Certificate, declared: Declared, *, signed: bool, war
         declared: The declarations of the publisher.
         signed: True if the folder was signed when the card was written.
         warning: The sentences on how often released labels are wrong.
+        by_group: Show the probabilities of each group of rows, which earlier cards left to the package.
     """
     lines = [
         "---",
@@ -232,7 +237,7 @@ def data_card(certificate: Certificate, declared: Declared, *, signed: bool, war
         "",
         "## Released labels given true ones",
         "",
-        *_transitions(certificate),
+        *_transitions(certificate, by_group=by_group),
         "",
         "## Columns",
         "",
@@ -278,9 +283,11 @@ def _limits(certificate: Certificate, declared: Declared) -> list[str]:
     ]
 
 
-def _transitions(certificate: Certificate) -> list[str]:
+def _transitions(certificate: Certificate, *, by_group: bool) -> list[str]:
     """The transition matrix, of few classes; else the probabilities that it consists of."""
     channel, space = certificate.channel, certificate.space
+    if by_group and isinstance(channel, GroupedChannel) and channel.even:
+        return _of_groups(certificate, channel)
     if not isinstance(channel, ClassChannel):
         return [f"{plain_text(channel.detail).capitalize()}; `{CERTIFICATE}` has their probabilities."]
     if certificate.law["by_row"]:
@@ -296,6 +303,28 @@ def _transitions(certificate: Certificate) -> list[str]:
     return _grid(("true class", *(names[int(code)] for code in table.outcomes)), rows)
 
 
+def _of_groups(certificate: Certificate, channel: GroupedChannel) -> list[str]:
+    """The probabilities of each group of rows, by its number in the column that tells the groups."""
+    column, unit = released_columns(certificate)["groups"], certificate.guarantee.unit
+    noun = "class" if isinstance(certificate.space, Classes) else "number"
+    what = "is released" if channel.form == "class" else "is in the released set"
+    head = (column, f"rows of one {unit}", f"the true {noun} {what}", f"each other {noun}")
+    rows = [
+        (f"{at}", f"{count:,}", f"{float(chance.true):.6f}", f"{float(chance.other):.6f}")
+        for at, (count, chance) in enumerate(
+            zip(channel.repeats, (each.membership for each in channel.channels), strict=True)
+        )
+    ]
+    why = f"Rows of one {unit} share one epsilon: t" if unit != _ROW else "T"
+    more = f"`{CERTIFICATE}` has {len(rows) - _MOST_OF_GROUPS:,} more, in the order of these numbers."
+    return [
+        plain_text(f"{why}he number in {column} decides the probabilities of a row."),
+        "",
+        *_grid(tuple(map(plain_text, head)), rows[:_MOST_OF_GROUPS]),
+        *(["", more] if len(rows) > _MOST_OF_GROUPS else []),
+    ]
+
+
 def _grid(head: Sequence[str], rows: Iterable[Iterable[str]]) -> list[str]:
     """A table in Markdown."""
     return [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *rows)]
@@ -306,12 +335,14 @@ _MOST_DECLARED = 1 << 13
 
 
 def _cards(certificate: Certificate, declared: Declared, signed: bool) -> list[str]:
-    """The forms of a data card: a card stays when the folder is signed after it, and where its warning was another."""
-    return [
-        data_card(certificate, declared, signed=each, warning=text)
+    """The forms of a data card: a card stays when the folder is signed after it, and where it said less once."""
+    forms = (
+        data_card(certificate, declared, signed=each, warning=text, by_group=by_group)
+        for by_group in (True, False)
         for text in cautions(certificate)
         for each in (True, False)[not signed :]
-    ]
+    )
+    return list(dict.fromkeys(forms))
 
 
 def _metadata(certificate: Certificate, declared: Declared, _: bool) -> list[str]:
