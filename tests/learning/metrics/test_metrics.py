@@ -434,6 +434,11 @@ def test_scorers_are_the_metrics(public):
 @pytest.mark.parametrize(
     ("ask", "error", "message"),
     [
+        (
+            lambda r: metrics.accuracy(r, np.zeros(300, int)),
+            LabelError,
+            r"predicted classes, such as 'a', found whole numbers; .*y\.array\(release\.space\.points\)\[numbers\]",
+        ),
         (lambda r: metrics.accuracy(r, ["a"]), InputError, "a prediction for each of 300 released labels, found 1"),
         (lambda r: metrics.accuracy(r, ["x"] * 300), LabelError, "none of the 3 declared classes"),
         (lambda r: metrics.accuracy(r, ["a"] * 300, level=1.0), InputError, "expected a level "),

@@ -15,7 +15,7 @@ import numpy as np
 from labeldp import _checks
 from labeldp._shapes import Float, Int
 from labeldp.columns import floats
-from labeldp.errors import InputError
+from labeldp.errors import InputError, LabelError
 from labeldp.learning.losses import gain, require_identified, require_release
 from labeldp.learning.metrics._estimates import (
     TOLERANCE,
@@ -33,7 +33,7 @@ from labeldp.learning.metrics._estimates import (
 from labeldp.learning.metrics._metric import Metric, OfOutcomes, estimate, of_true_class
 from labeldp.learning.metrics._sums import candidates_of, class_weights, code_of, shares_of_groups, weights_with_noise
 from labeldp.learning.metrics._units import ROWS, Units
-from labeldp.privacy import ClassProbabilities, declared_columns
+from labeldp.privacy import Classes, ClassProbabilities, declared_columns
 from labeldp.privacy.channels import CoarseningChannel
 from labeldp.release import Release, check_same_rows
 
@@ -451,7 +451,14 @@ def _check_distributions(release: Release, values: object) -> Float[np.ndarray, 
 
 def encoded(release: Release, predicted: object) -> Int[np.ndarray, "n"]:
     """Codes of predictions, one for each row."""
-    rows, codes = positive_row_count(release), release.space.encode(predicted)
+    rows, space = positive_row_count(release), release.space
+    named = isinstance(space, Classes) and isinstance(space.points[0], str)
+    if named and np.asarray(predicted).dtype.kind in "iu":
+        raise LabelError(
+            f"expected predicted classes, such as {space.points[0]!r}, found whole numbers; if these are the "
+            "places of classes, as of argmax, pass numpy.array(release.space.points)[numbers]"
+        )
+    codes = space.encode(predicted)
     if len(codes) != rows:
         raise InputError(f"expected a prediction for each of {rows} released labels, found {len(codes)}")
     return codes
