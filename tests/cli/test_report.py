@@ -183,6 +183,16 @@ def test_two_months_of_other_people_are_one_label_of_two_sets_of_rows(run, page_
     assert [Path(name).name for each in spent for name in each["outputs"]] == ["january", "february"]
 
 
+def test_a_page_states_effective_rows_once(page_of, run, tmp_path):
+    """The bars have the share that stands above them, rounded alike."""
+    (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{row},{'abc'[row % 3]}\n" for row in range(2155)), "utf-8")
+    options = "--label y --classes a,b,c --epsilon 1.0 --unit row --keep x --output"
+    assert run("release", tmp_path / "t.csv", *options.split(), tmp_path / "o").code == 0
+    shown = words(page_of(tmp_path / "o"))
+    rows, part = re.search(r"at most ([\d,]+) of 2,155 \(([\d.]+%)\)", shown).groups()
+    assert f"{rows} rows ({part})" in shown
+
+
 def test_a_ledger_shows_what_was_spent_over_time(page_of, release, table, tmp_path):
     """The total of each label against its budget, a figure of it over time, and every charge."""
     for name, options in {"one": {}, "two": {"budget": 3}}.items():

@@ -52,7 +52,7 @@ from labeldp.results._blocks import (
     Signatures,
     Terms,
 )
-from labeldp.results._numbers import delta_above, epsilon_above, posterior, share, share_above
+from labeldp.results._numbers import delta_above, epsilon_above, posterior, share
 from labeldp.results._plan import expected_sentences
 from labeldp.results._release import checks_of, cost_text, done_with, mechanism_text, resampled_share, utility_terms
 
@@ -370,7 +370,7 @@ def _compared(planned: Forecast, ours: str) -> Picture:
         (
             each.mechanism,
             each.most_share or 0.0,
-            f"{each.at_most:,} rows ({share_above(each.most_share or 0.0)})",
+            f"{each.at_most:,} rows ({share(each.most_share or 0.0)})",
             each.mechanism == ours,
         )
         for each in planned.options
