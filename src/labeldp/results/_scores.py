@@ -296,6 +296,10 @@ def _number_scores(scores: NumberScores, judged_by: str) -> Iterator[Block]:
         for name, score in (*first.items(), *roots.items(), *numbers.items())
         if score is not None
     ]
+    if isinstance(held := scores.coverage, Bounds):
+        rows.append((_COVERED, f"at least {share_below(held.lower)}", share_interval(held.low, held.high)))
+    elif held is not None:
+        rows.append((_COVERED, *_share(held)))
     yield Grid.of(f"{scores.rows:,} rows, by {judged_by}", ("", "estimate", "95 % interval"), rows, (1, 2))
     if isinstance(scores.squared_error, Bounds):
         yield Prose(_ONLY_BOUNDS)

@@ -15,6 +15,7 @@ from labeldp.learning.inference._sets import calibrated_sets
 from labeldp.learning.tables import evaluate, learn, open_model, predict_table
 from labeldp.mechanisms.randomizers import RANDOMIZERS
 from labeldp.results import Evaluated, evaluation_part
+from labeldp.results._numbers import share_below
 from labeldp.testing import check_result
 
 ALPHA = 0.1
@@ -258,6 +259,36 @@ def test_the_sets_of_a_learned_model_are_kept_and_predicted(tmp_path):
     judged = scores.coverage
     assert judged.value == pytest.approx(np.mean(held))
     assert judged.low < judged.value < judged.high
+
+
+def test_the_coverage_of_intervals_is_evaluated(tmp_path):
+    """On public labels it is the share whose interval holds them, and released numbers bound it from below."""
+    rng = np.random.default_rng(8)
+    for name in ("fit", "other"):
+        age = rng.integers(20, 90, 3000)
+        frame = pd.DataFrame({"age": age, "cost": np.clip(age + rng.normal(0, 5, 3000), 0, 100).round()})
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+        options = {"keep": ["age"], "unit": "row", "other_people": "another ward"}
+        dp.release_table(tmp_path / f"{name}.csv", "cost", dp.Interval(0, 100, 1), 6.0, tmp_path / name, **options)
+    model = learn(tmp_path / "fit", model="ridge", coverage=0.8).model
+    written = predict_table(model, tmp_path / "other.csv").to_pandas()
+    held = frame["cost"].between(written["cost_low"], written["cost_high"])
+    assert (written["cost_high"] - written["cost_low"]).max() < 90, "intervals are shown to suffice"
+    public = evaluate(model, tmp_path / "other.csv", "cost", public=True)
+    assert public.coverage.value == pytest.approx(held.mean())
+    assert public.coverage.low < public.coverage.value < public.coverage.high
+    released = evaluate(model, tmp_path / "other", "cost", public=False)
+    assert 0.5 < released.coverage.low < released.coverage.lower < held.mean() + 0.05
+    assert (released.coverage.upper, released.coverage.high) == (1.0, 1.0)
+    for scores, text in (
+        (public, f"{held.mean():.1%}"),
+        (released, f"at least {share_below(released.coverage.lower)}"),
+    ):
+        found = Evaluated.of(scores, "them", model.space, public=scores is public)
+        (grid, *_) = evaluation_part(found).sections[0].blocks
+        assert text in {row[1] for row in grid.rows if row[0] == "coverage of prediction sets"}
+    plain = learn(tmp_path / "fit", model="ridge").model
+    assert evaluate(plain, tmp_path / "other", "cost", public=False).coverage is None
 
 
 def test_a_learned_model_covers_each_class_where_it_is_asked_to(tmp_path):

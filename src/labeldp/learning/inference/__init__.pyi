@@ -9,6 +9,7 @@ from ._effects import Overlap as Overlap
 from ._set_rule import PredictionSets as PredictionSets
 from ._sets import calibrated_sets as calibrated_sets
 from ._sets import prediction_sets as prediction_sets
+from ._sets import share_in_intervals as share_in_intervals
 from ._describe import Description as Description
 from ._describe import Summary as Summary
 from ._describe import describe as describe

@@ -32,7 +32,7 @@ from labeldp.errors import InputError
 from labeldp.learning.inference._lower_scores import LowerScores
 from labeldp.learning.inference._set_rule import ALL, BY_CLASS, BY_GROUP, PredictionSets, held_classes
 from labeldp.learning.losses import blocks_of, ends_of, require_release, unbiased_rows
-from labeldp.learning.metrics import Units, mean_of_rows
+from labeldp.learning.metrics import Bounds, Estimate, Units, accuracy, mean_of_rows
 from labeldp.privacy import ClassProbabilities, Interval
 from labeldp.privacy.channels import ClassChannel
 from labeldp.release import Release, check_same_rows
@@ -40,6 +40,7 @@ from labeldp.release import Release, check_same_rows
 By = Literal["class"] | Sequence[object] | np.ndarray
 #: Expected shares of rows whose sets miss the true label, if the model is right, at which sets are tried.
 _MISSED = np.geomspace(1e-4, 0.95, 96)
+_LEVEL = 0.95
 _CANDIDATES = "released labels of rows with candidates, or of groups of classes, do not tell how often sets hold them"
 _TOO_FEW = (
     "{} released {} are too few: even if every set held the true label, it would take {} to show a coverage of {:g} "
@@ -136,6 +137,30 @@ def calibrated_sets(
         alpha, confidence, family.classes, family.ends, named, limits, len(release), math.nan, reasons
     )
     return replace(found, size=float(family.sizes(found, by if named == BY_GROUP else None).mean()))
+
+
+def share_in_intervals(
+    release: Release, predicted: Float[np.ndarray, "n"], sets: PredictionSets, units: object = None
+) -> Estimate | Bounds | None:
+    """Share of rows whose interval holds the true number; None where intervals are the whole range, or are not told.
+
+    Released numbers do not identify it: they give a lower bound, by the scores that calibrate intervals.
+
+    Args:
+        release: Released numbers of n rows that sets were not calibrated on, or public ones.
+        predicted: The predictions of these rows.
+        sets: Intervals of one reach.
+        units: The privacy unit of each row, whose rows are dependent; ``"rows"`` if each row is its own.
+    """
+    reach, lower, sample = sets.limits.get(ALL, math.inf), LowerScores(release, predicted), Units.of(units, release)
+    if lower.problem or not math.isfinite(reach):
+        return None
+    scores = lower(reach, np.arange(len(release)))
+    if release.is_public:  # an interval that does not hold the label counts as another one that was predicted
+        points, codes = np.asarray(release.space.points), release.codes
+        return accuracy(release, points[np.where(scores > 0.0, codes, (codes + 1) % len(points))], units=sample)
+    found = mean_of_rows(scores, units=sample, level=_LEVEL)
+    return Bounds(min(max(found.value, 0.0), 1.0), 1.0, min(max(found.low, 0.0), 1.0), 1.0)
 
 
 def _one_a_row(release: Release, values: np.ndarray) -> np.ndarray:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from labeldp._progress import silent
 from labeldp.errors import InputError, LabelError
+from labeldp.learning.inference import share_in_intervals
 from labeldp.learning.metrics import estimate, of_true_class, recall
 from labeldp.learning.tables._part_sums import chosen_units
 from labeldp.learning.tables._predict import columns_to_read, images_of_rows, in_batches
@@ -92,7 +93,8 @@ def evaluate(
     units = rows.units()
     of_rows = None if count == len(labels) else count
     if model.of_numbers:
-        return replace(number_scores(labels, predicted, units=units), of_rows=of_rows)
+        held = None if model.sets is None else share_in_intervals(labels, predicted, model.sets, units)
+        return replace(number_scores(labels, predicted, units=units), coverage=held, of_rows=of_rows)
     chances = predicted
     scores = replace(class_scores(labels, chances, units=units), of_rows=of_rows)
     if model.sets is None or scores.better is None:  # where rows have candidates, no coverage is told

@@ -407,6 +407,8 @@ class NumberScores:
         mean: Mean label.
         calibration: Mean prediction and estimated mean label, in bins of about equally many rows, as many as the labels
             can tell apart; None of released bins.
+        coverage: Share of rows whose interval holds the true number, of which released numbers show a lower bound; None
+            of a model without intervals, or with that of all numbers, or where labels do not tell it.
         of_rows: Number of rows that these were chosen from by a public hash; None where all are judged.
     """
 
@@ -418,6 +420,7 @@ class NumberScores:
     absolute_error: Estimate | None
     mean: Estimate | Bounds
     calibration: NumberCalibration | None = None
+    coverage: Estimate | Bounds | None = None
     of_rows: int | None = None
 
 
