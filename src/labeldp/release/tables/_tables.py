@@ -29,7 +29,7 @@ from labeldp._spelling import spelled_as
 from labeldp._threads import FEW_ROWS, idle_threads
 from labeldp.columns import PLAIN, ColumnType, Notation, plain_column
 from labeldp.errors import TableError
-from labeldp.release.tables._batches import chosen_rows, equal_batches
+from labeldp.release.tables._batches import Memory, Texts, chosen_rows, equal_batches
 from labeldp.release.tables._common_schema import (
     as_stored,
     common_schema,
@@ -130,6 +130,7 @@ class Table:
         row_groups: The number of rows in each row group of each Parquet file, as its footer said when it was opened.
         chosen: For each file a mask of the rows that are read, of a table of some rows; none if all are.
         block: Bytes of a CSV file that are parsed at a time.
+        memory: The rows of files that were read and fit.
     """
 
     path: Place
@@ -144,6 +145,7 @@ class Table:
     row_groups: tuple[tuple[int, ...], ...] = ()
     chosen: tuple[Bool[np.ndarray, "n"], ...] = dataclasses.field(default=(), repr=False, compare=False)
     block: int = dataclasses.field(default=_CSV_BLOCK, repr=False, compare=False)
+    memory: Memory = dataclasses.field(default_factory=Memory, repr=False, compare=False)
 
     def batches(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         """Columns in batches of at most so many rows, in order."""
@@ -219,9 +221,11 @@ class Table:
                             f"expected as many rows in {path.name} as it says, found others; export it again"
                         )
             return
-        if self.kind != "csv":
-            table = whole_table(path, self.kind, self.file.sheet, self.label).select(columns)
-            for batch in table.combine_chunks().to_batches(max_chunksize=rows):
+        held = self.memory.of(path)
+        if held is None and self.kind != "csv":
+            held = self.memory.hold(path, whole_table(path, self.kind, self.file.sheet, self.label).combine_chunks())
+        if held is not None:
+            for batch in held.select(columns).to_batches(max_chunksize=rows):
                 values = as_stored(self.schema, columns, list(map(plain_column, batch.columns)), self.label)
                 yield pa.record_batch(values, names=columns)
             return
@@ -313,19 +317,25 @@ def typed(table: Table, columns: Sequence[str]) -> Table:
     """Infer the types of columns of a CSV: for each, the type that gives back every value as it is written, or text.
 
     Every value is read, so the types do not depend on the ends of file blocks, which depend on the length of labels.
+    Rows of a table that fits are held from then on.
     """
     if table.kind != "csv":
         return table
     others = {table.label, *table.path_columns}
     found = {name: ColumnType(table.file.notation) for name in dict.fromkeys(columns) if name not in others}
+    texts = Texts([each.name for each in table.schema if not (each.name in table.path_columns or is_empty(each))])
     with ThreadPoolExecutor(idle_threads()) as threads:  # of which each looks at other columns
-        for batch in prefetch(table.batches(list(found), _ROWS_PER_BATCH)) if found else ():
-            list(threads.map(lambda name, rows=batch: found[name].add(rows[name]), found))
+        for path in table.files if found else ():
+            alone = dataclasses.replace(table, files=(path,))
+            for batch in prefetch(alone.batches(texts.columns or list(found), _ROWS_PER_BATCH)):
+                list(threads.map(lambda name, rows=batch: found[name].add(rows[name]), found))
+                texts.add(path, batch)
     types = {name: column.type for name, column in found.items()}
     fields = [pa.field(field.name, types.get(field.name, field.type)) for field in table.schema]
     respelled = tuple(name for name, column in found.items() if column.is_respelled)
     notated = tuple(name for name, column in found.items() if column.notation != PLAIN)
-    return dataclasses.replace(table, schema=pa.schema(fields), respelled=respelled, notated=notated)
+    known = dataclasses.replace(table, schema=pa.schema(fields), respelled=respelled, notated=notated)
+    return dataclasses.replace(known, memory=texts.read(known._cells))
 
 
 def prefetch(batches: Iterator[Rows]) -> Iterator[Rows]:
