@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from labeldp import BitResponse, Classes, Interval, LaplaceResponse, SubsetResponse
+from labeldp import BitResponse, Classes, Curator, Interval, LaplaceResponse, SubsetResponse
 from labeldp.bounds import Conventions, UnitSizes, forecast, plan
 from labeldp.bounds.planning import EPSILONS
 from labeldp.errors import InputError
@@ -51,6 +51,33 @@ def test_a_plan_states_the_channel_of_its_release(kind, shares):
     assert option.certified == channel.epsilon
     assert 2.0 * (1 - 1e-9) < option.certified <= 2.0
     assert option.most_share < plan(5, ROWS, 2.0).options[0].most_share
+
+
+@pytest.mark.parametrize("space", [Classes(range(5)), Interval(0, 10, 1)])
+def test_one_row_of_each_unit_is_planned_beside_all(space):
+    """As if units were rows; and sums of all rows have the mean variance of these, not that of weighted ones."""
+    found, alone = (forecast(space, rows, 1.0, epsilons=(), units=units) for rows, units in ((ROWS, UNITS), (58, None)))
+    (single,) = (each for each in alone.options if each.auto)
+    assert found.one_row_each.rows == 58
+    assert found.one_row_each.effective_rows == pytest.approx(single.effective_rows, abs=1)
+    assert found.one_row_each.noise == pytest.approx(single.noise, rel=1e-2)
+    of_sizes = (forecast(space, 1, 1.0 / size, epsilons=()).options for size in UNITS.sizes)
+    (name,) = {each.mechanism for each in found.options if each.auto}
+    each = [option.noise**2 for options in of_sizes for option in options if option.mechanism == name]
+    assert found.alike_noise**2 == pytest.approx(np.average(each, weights=UNITS.rows), rel=1e-2)
+    assert (alone.one_row_each, alone.alike_noise) == (None, None)
+    assert forecast(space, 58, 1.0, epsilons=(), units=UnitSizes((1,), (58,))).one_row_each is None
+
+
+def test_shares_of_all_rows_err_by_the_noise_that_a_plan_states():
+    """The standard error that releases of people with several rows print; a forecast to a fiftieth, by its formula."""
+    units = np.repeat(np.arange(ROWS_PER_UNIT.size), ROWS_PER_UNIT)
+    release = Curator(np.arange(ROWS) % 2, Classes([0, 1]), units=units).randomize(epsilon=1.0)
+    channel = release.channel
+    variances = np.asarray(channel.membership.other * (1 - channel.membership.other))
+    variances = variances / np.asarray(channel.membership.true - channel.membership.other) ** 2
+    found = forecast(Classes([0, 1]), ROWS, 1.0, epsilons=(), units=UNITS)
+    assert found.alike_noise == pytest.approx(2.0 * math.sqrt(variances.mean()), rel=0.02)
 
 
 def test_the_error_of_numbers_is_that_of_weighted_rows():

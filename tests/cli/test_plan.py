@@ -226,6 +226,17 @@ def test_the_page_of_next_month_knows_the_ledger_that_it_names(run, tmp_path, mo
     assert "there is no ledger missing.ledger, whose charges the page would add" in ran.err
 
 
+def test_a_plan_says_where_one_row_of_each_person_shows_more(run, tmp_path):
+    """At a small epsilon, which many rows of one person share; at a large one all rows show more."""
+    rows = "".join(f"p{row // 2 if row < 200 else 100 + row // 20},{row},no\n" for row in range(400))
+    (tmp_path / "t.csv").write_text(f"who,x,y\n{rows}", "utf-8")
+    options = ("plan", tmp_path / "t.csv", "--label", "y", "--classes", "no,yes", "--unit", "who", "--epsilon")
+    small, large = (" ".join(run(*options, epsilon).out.split()) for epsilon in (1, 50))
+    assert "All rows of one who share epsilon: one row of each alone would be as informative as about 23 true" in small
+    assert "labels of 110. Noise would then move the difference of two classes' shares by" in small
+    assert "one row of each alone" not in large
+
+
 def test_a_page_reads_no_label(run, tmp_path):
     """It is the same, whatever is in the label column."""
     pages = {

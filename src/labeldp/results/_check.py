@@ -151,7 +151,11 @@ def _worth(found: Checked) -> Iterator[tuple[str, str]]:
     if found.planned is not None:
         units = [found.unit, *(each.name for each in found.people)]
         unit = next((name for name in units if name != "row"), "")
-        fewer = f"; fewer where epsilon is per {unit}: 'labeldp plan' says how many" if unit else ""
+        fewer = (
+            f"; fewer where epsilon is per {unit}: 'labeldp plan' says how many, and whether one row of each shows more"
+            if unit
+            else ""
+        )
         yield "would be", f"{informative(found.planned, found.rows)} at epsilon {_EPSILON} per row{fewer}"
 
 

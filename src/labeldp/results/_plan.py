@@ -65,6 +65,10 @@ _KNOWN = (
     "What the settings say of the labels must be public knowledge, or come from a released table (--from): the counts "
     "that 'check' prints are private."
 )
+_ONE_EACH = (
+    "All rows of one {0} share epsilon: one row of each alone would be as informative as about {1} of {2}. Noise would "
+    "then move {3} by {4}. Such a row must be chosen without a look at labels."
+)
 _CURATOR = "For {} alone ask a curator (--trust central): at this epsilon noise moves {} by about {}, and {}."
 #: The error that a target is for, by whether labels are numeric; and the quantity for classes with features.
 _ERROR = {
@@ -229,6 +233,7 @@ def _answer(planned: Planned) -> Iterator[str]:
     if epsilon is not None:
         (row,) = (row for row in planned.over_epsilon if row.epsilon == epsilon)
         yield from _costs(f"Epsilon {epsilon:.3g}{planned.per}", row, forecast)
+        yield from _of_one_row_each(row, planned)
         yield from _of_curator(row, forecast)
     if forecast.of_numbers or goal is not None:
         yield from replaced_defaults(forecast)
@@ -257,14 +262,31 @@ def _costs(epsilon: str, row: Option, forecast: Forecast) -> Iterator[str]:
         yield _sentence(f"{given}{_expected(row, forecast)}")
 
 
+def _of_one_row_each(row: Option, planned: Planned) -> Iterator[str]:
+    """What one row of each unit would show, where that is more than what all rows do, which share its epsilon."""
+    forecast, alone = planned.forecast, planned.forecast.one_row_each
+    if alone is None or alone.effective_rows <= (row.effective_rows or 0):
+        return
+    _, what, unit, scale = _in_sums(forecast)
+    noise = three_digits(scale * alone.noise / math.sqrt(alone.rows)) + unit
+    yield _ONE_EACH.format(printable(planned.unit), _true_labels(alone.effective_rows), f"{alone.rows:,}", what, noise)
+
+
+def _in_sums(forecast: Forecast) -> tuple[str, str, str, float]:
+    """What sums of labels are for, what noise moves, its unit, and its scale."""
+    if forecast.of_numbers:
+        return "means", "the mean", "", 1.0
+    return "shares", "the difference of two classes' shares", " points", _PERCENT
+
+
 def _of_curator(row: Option, forecast: Forecast) -> Iterator[str]:
     """The noise on a share or a mean of all rows, by a curator and by labels that are randomized one by one."""
     if forecast.curator_noise is None:
         return
-    kind, what = ("means", "the mean") if forecast.of_numbers else ("shares", "the difference of two classes' shares")
-    unit, scale = ("", 1.0) if forecast.of_numbers else (" points", _PERCENT)
+    kind, what, unit, scale = _in_sums(forecast)
     low, high = forecast.range or (0.0, 1.0)
-    asked, own = forecast.curator_noise / forecast.rows, row.noise / math.sqrt(forecast.rows)
+    of_row = row.noise if forecast.alike_noise is None else forecast.alike_noise
+    asked, own = forecast.curator_noise / forecast.rows, of_row / math.sqrt(forecast.rows)
     if asked < min(own, high - low):
         beside = "these labels hide it" if own >= high - low else f"in these labels by {three_digits(scale * own)}"
         yield _CURATOR.format(kind, what, three_digits(scale * asked) + unit, beside)

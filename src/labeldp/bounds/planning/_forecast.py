@@ -15,7 +15,7 @@ from labeldp.bounds.planning._class_utility import ClassUtility, class_utility
 from labeldp.bounds.planning._conventions import LOCAL, Conventions, LabelSpread, learning_curve
 from labeldp.bounds.planning._curves import CellCurve, LearningCurve, bisect_threshold, noisy_area
 from labeldp.bounds.planning._noise_of_mechanisms import Noise, auto_name, mechanism_noises, noises_of_units
-from labeldp.bounds.planning._unit_sizes import UnitSizes
+from labeldp.bounds.planning._unit_sizes import OneRowEach, UnitSizes
 from labeldp.errors import EpsilonError, InputError
 from labeldp.privacy import Classes, Guarantee, Interval, LabelSpace
 
@@ -158,6 +158,9 @@ class Forecast(Shown):
             stated, or unknown.
         curator_noise: Standard deviation of the noise that a curator adds to sums at the same epsilon, as ``noise`` of
             an option; None without an epsilon, for queries, and where no query forecasts it.
+        alike_noise: Standard deviation of the noise of a row of the default mechanism, where all rows count alike, as
+            in shares or a mean of all rows; ``noise`` of an option is that of weighted rows. None where it is the same.
+        one_row_each: The default mechanism for one row of each unit alone; None without units of several rows.
     """
 
     classes: int | None
@@ -181,6 +184,8 @@ class Forecast(Shown):
     units: UnitSizes | None = None
     skewed_rows: int | None = None
     curator_noise: float | None = None
+    alike_noise: float | None = None
+    one_row_each: OneRowEach | None = None
 
     @property
     def of_numbers(self) -> bool:
@@ -327,6 +332,8 @@ def forecast(
         units=units,
         skewed_rows=inputs.skewed_rows(chosen),
         curator_noise=inputs.curator_noise(chosen),
+        alike_noise=inputs.alike_noise(chosen),
+        one_row_each=inputs.one_row_each(chosen),
     )
 
 
@@ -416,6 +423,23 @@ class _ForecastInputs:
         sums = (each.total for each in mechanism_noises(self.space, "central", of_row) if each.mechanism in _SUMS)
         least = min(sums, default=None)
         return None if least is None else math.sqrt(least)
+
+    def alike_noise(self, epsilon: float | None) -> float | None:
+        """The noise of a row of the default mechanism if rows of units of all sizes count alike."""
+        if epsilon is None or self.units is None or self.trust != LOCAL:
+            return None
+        auto = auto_name(self.space, epsilon, self.units.most)
+        found = (each.alike for each in self.noises(epsilon) if each.mechanism == auto and each.alike is not None)
+        return next(map(math.sqrt, found), None)
+
+    def one_row_each(self, epsilon: float | None) -> OneRowEach | None:
+        """The default mechanism for one row of each unit alone."""
+        if epsilon is None or self.units is None or self.units.most == 1 or self.trust != LOCAL:
+            return None
+        units = int(sum(rows / size for size, rows in zip(self.units.sizes, self.units.rows, strict=True)))
+        alone = replace(self, rows=max(units, 1), units=None).options(epsilon, roughly=True)
+        found = next((each for each in alone if each.auto and each.effective_rows is not None), None)
+        return None if found is None else OneRowEach(units, found.effective_rows or 0, found.noise)
 
     def reaches(self, target: float, epsilon: float, *, roughly: bool = True) -> bool:
         """True if some mechanism reaches the target."""

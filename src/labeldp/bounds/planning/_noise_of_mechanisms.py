@@ -37,12 +37,14 @@ class Noise:
         certified: The epsilon of its integers, never larger than the one requested.
         each: Variance of the noise on one row's number, or on the difference of two classes.
         total: Variance of the noise drawn once for each cell, on its sum.
+        alike: Of rows of units of several sizes, whose ``each`` is that of weighted rows: the mean variance of a row.
     """
 
     mechanism: str
     certified: float
     each: float = 0.0
     total: float = 0.0
+    alike: float | None = None
 
 
 #: Probabilities of grid points; None if labels are uniform.
@@ -110,9 +112,9 @@ def noises_of_units(
         if all(name in noises for _, _, noises in parts):
             precision = sum(share / (variance + noises[name].each) for share, _, noises in parts)
             certified = max(noises[name].certified * size for _, size, noises in parts)
-            yield Noise(
-                name, min(certified, epsilon), each=max(0.0, 1 / precision - variance) if precision else math.inf
-            )
+            each = max(0.0, 1 / precision - variance) if precision else math.inf
+            alike = sum(share * noises[name].each for share, _, noises in parts)
+            yield Noise(name, min(certified, epsilon), each=each, alike=alike)
 
 
 def auto_name(space: LabelSpace, epsilon: float, most_rows: int | None = None, *, roughly: bool = False) -> str:

@@ -65,3 +65,18 @@ class UnitSizes:
             power = 1 << (size - 1).bit_length()
             found[power] = found.get(power, 0) + count
         return UnitSizes(tuple(found), tuple(found.values()))
+
+
+@dataclass(frozen=True)
+class OneRowEach:
+    """A release of one row of each unit alone, whose whole epsilon is for this row.
+
+    Attributes:
+        rows: Number of units.
+        effective_rows: Effective rows, as of an option.
+        noise: Standard deviation of the noise of a row, as of an option.
+    """
+
+    rows: int
+    effective_rows: int
+    noise: float
