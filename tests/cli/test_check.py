@@ -166,3 +166,15 @@ def test_figures_and_command_are_of_the_columns_that_are_named(run, patients):
     kept = {name for name, _ in read_certificate(patients.parent / "shared").columns}
     assert {"patient_id", "sex", "postcode"} == kept - {f"{LABEL}_released", f"{LABEL}_groups"}
     assert run(*given, "--keep", "aeg").err.startswith("error: no column 'aeg'")
+
+
+def test_the_plan_that_a_check_names_runs(run, tmp_path):
+    """Epsilon is a decision too: the command says what it costs, of the same columns, unit and form of the file."""
+    rows = "".join(f"p{row // 3},{row},{row % 9}.{row % 10},{'ab'[row % 2]}\n" for row in range(300)).replace(",", ";")
+    (tmp_path / "t.csv").write_text("patient_id;x;bmi;y\n" + rows.replace(".", ","), "utf-8")
+    text = run("check", tmp_path / "t.csv", "--label", "y").out
+    (command,) = re.findall(r"epsilon 1 is an example\. What it costs, beside others: (labeldp plan .*)", text)
+    assert re.search(r"--classes a,b --epsilon 1 --unit patient_id --drop \S*patient_id\S* --decimal ,$", command)
+    ran = run(*shlex.split(command)[1:])
+    assert ran.code == 0
+    assert "Epsilon 1 per patient_id: if the 2 classes are equally common" in ran.out

@@ -111,7 +111,11 @@ class Checked:
             table=str(found.table.path),
             stored=_stored(found),
             planned=_planned(found),
-            decisions=(*_decisions(found), *(_classes_to_write(found) if classes is None else ())),
+            decisions=(
+                *_decisions(found),
+                *(_classes_to_write(found) if classes is None else ()),
+                f"epsilon {_EPSILON} is an example. What it costs, beside others: {_plan_command(found, classes)}",
+            ),
         )
 
 
@@ -341,24 +345,40 @@ def release_command(found: TableCheck, classes: Path | None = None) -> str:
         classes: The file that has the classes; by default one is named if they are many.
     """
     label, table, left_out = found.label, found.table, found.left_out
-    unit = found.unit if found.declared else found.proposed_unit
-    words = ["labeldp", "release", _path(found), "--label", label.name]
-    if label.is_number:
-        words += ["--interval", "LOW,HIGH,STEP", *(["--missing", "LOW"] if label.missing else [])]
-    else:
-        file = classes or (_CLASSES if len(label.classes) > _SHOWN else None)
-        words += ["--classes", f"@{file}" if file else _listed(label.classes)]
-        words += ["--missing", label.missing_class] if label.missing_class else []
-    words += ["--epsilon", _EPSILON, *(["--unit", unit] if unit else [])]
+    words = ["labeldp", "release", *_declared(found, classes)]
+    missing = ("LOW" if label.missing else "") if label.is_number else label.missing_class
+    words += ["--missing", missing] if missing else []
     words += ["--renumber"] if found.proposed_unit in left_out else []
     words += ["--shuffle"] if _in_paths(found) or any(note.endswith(SHUFFLE) for note in found.notes) else []
     if found.ledger is not None or not isinstance(table.path, Path):
         words += ["--team-ledger" if found.team else "--ledger", str(ledger_path(table.path, found.ledger))]
     if _of_label(found) and not _may_return(found):
         words += ["--only-new"] if _new(found) else ["--budget", "TOTAL"]
-    words += ["--drop", _listed(left_out)] if left_out else ["--keep", "all"]
+    words += _public(found)
     output = new_output(each.entry for each in found.earlier)
     return shlex.join([*words, *_file_options(found), "--output", output])
+
+
+def _plan_command(found: TableCheck, classes: Path | None) -> str:
+    """The command that says what the release would cost, and compares epsilons."""
+    return shlex.join(["labeldp", "plan", *_declared(found, classes), *_public(found), *_file_options(found)])
+
+
+def _declared(found: TableCheck, classes: Path | None) -> list[str]:
+    """The table, its label and label space, epsilon and unit, as a release and a plan read them."""
+    label, unit = found.label, found.unit if found.declared else found.proposed_unit
+    if label.is_number:
+        space = ["--interval", "LOW,HIGH,STEP"]
+    else:
+        file = classes or (_CLASSES if len(label.classes) > _SHOWN else None)
+        space = ["--classes", f"@{file}" if file else _listed(label.classes)]
+    words = [_path(found), "--label", label.name, *space, "--epsilon", _EPSILON]
+    return [*words, *(["--unit", unit] if unit else [])]
+
+
+def _public(found: TableCheck) -> list[str]:
+    """The public columns."""
+    return ["--drop", _listed(found.left_out)] if found.left_out else ["--keep", "all"]
 
 
 def _path(found: TableCheck) -> str:
