@@ -345,9 +345,8 @@ def release_command(found: TableCheck, classes: Path | None = None) -> str:
         classes: The file that has the classes; by default one is named if they are many.
     """
     label, table, left_out = found.label, found.table, found.left_out
-    words = ["labeldp", "release", *_declared(found, classes)]
     missing = ("LOW" if label.missing else "") if label.is_number else label.missing_class
-    words += ["--missing", missing] if missing else []
+    words = ["labeldp", "release", *_declared(found, classes, *(("--missing", missing) if missing else ()))]
     words += ["--renumber"] if found.proposed_unit in left_out else []
     words += ["--shuffle"] if _in_paths(found) or any(note.endswith(SHUFFLE) for note in found.notes) else []
     if found.ledger is not None or not isinstance(table.path, Path):
@@ -364,15 +363,15 @@ def _plan_command(found: TableCheck, classes: Path | None) -> str:
     return shlex.join(["labeldp", "plan", *_declared(found, classes), *_public(found), *_file_options(found)])
 
 
-def _declared(found: TableCheck, classes: Path | None) -> list[str]:
-    """The table, its label and label space, epsilon and unit, as a release and a plan read them."""
+def _declared(found: TableCheck, classes: Path | None, *more: str) -> list[str]:
+    """The table, its label, label space, more words for these, epsilon and unit, as a release and a plan read them."""
     label, unit = found.label, found.unit if found.declared else found.proposed_unit
     if label.is_number:
         space = ["--interval", "LOW,HIGH,STEP"]
     else:
         file = classes or (_CLASSES if len(label.classes) > _SHOWN else None)
         space = ["--classes", f"@{file}" if file else _listed(label.classes)]
-    words = [_path(found), "--label", label.name, *space, "--epsilon", _EPSILON]
+    words = [_path(found), "--label", label.name, *space, *more, "--epsilon", _EPSILON]
     return [*words, *(["--unit", unit] if unit else [])]
 
 
