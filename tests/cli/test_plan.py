@@ -224,6 +224,10 @@ def test_the_page_of_next_month_knows_the_ledger_that_it_names(run, tmp_path, mo
     ran = run("plan", "next/t.csv", *options.split(), "--report", "two.html", "--ledger", "missing.ledger")
     assert ran.code == 1
     assert "there is no ledger missing.ledger, whose charges the page would add" in ran.err
+    assert run("plan", "--classes", 2, "--rows", 9, "--ledger", "all.ledger", "--report", "three.html").code == 1
+    ran = run("plan", "--classes", 2, "--rows", 9, "--label", "y", "--ledger", "all.ledger", "--report", "three.html")
+    assert ran.code == 0
+    assert "spent epsilon 1, by the ledger" in (tmp_path / "three.html").read_text("utf-8")
 
 
 def test_a_plan_says_where_one_row_of_each_person_shows_more(run, tmp_path):

@@ -48,6 +48,8 @@ def write_choice(
         page: The new page.
     """
     table, space, spending = options
+    if table.label is None and (spending.ledger or spending.team_ledger):
+        raise InputError("expected --label with a ledger, whose charges are of labels by name, found none; name it")
     charged = list(_charged(source, spending))
     spent, room = _spent(charged, table.label)
     own = ["--team-ledger", str(spending.team_ledger)] if spending.team_ledger else []
