@@ -87,7 +87,8 @@ def description_part(found: Description) -> Part:
     heads = ("group", "rows", "of", "estimate", "interval", "less the others", "interval of that")
     grid = Grid.of("true labels, estimated from released ones", heads, rows, (1, 3, 4, 5, 6), most=400)
     reason = [Prose(f"No quantiles: {found.reason}.")] if found.reason else []
-    sections = (Section("", (grid, Prose(note, "aside"), *reason)),)
+    noisy = [Prose(f"{found.noisy}.", "aside")] if found.noisy else []
+    sections = (Section("", (grid, Prose(note, "aside"), *noisy, *reason)),)
     title = "Shares of classes" if found.of_classes else "Means of numbers"
     return Part(title, "True labels, by group", lead=(), sections=sections)
 

@@ -190,3 +190,19 @@ def test_a_description_is_shown_alike_in_every_form():
     release = Curator(ill(np.random.default_rng(2)), SPACE).randomize(RandomizedResponse(SPACE, 1.0))
     check_result(describe(release, WARDS))
     check_result(describe(Release.public([10.0, 20.0, 30.0] * 9, Interval(0, 100, 10)), quantiles=(0.5,)))
+
+
+@pytest.mark.parametrize(("space", "labels"), [(SPACE, ["no", "yes"]), (Interval(0, 10, 1), [2, 7])])
+def test_few_rows_that_make_most_of_the_noise_are_named(space, labels):
+    """Without them the interval is far narrower; where units are alike, none are named."""
+    sizes = np.repeat([1, 2, 12], [900, 200, 5])
+    units = np.repeat(np.arange(len(sizes)), sizes)
+    release = Curator(np.resize(labels, len(units)), space, units=units).randomize(epsilon=1.0)
+    found = describe(release, units=units)
+    whose = "60 of 1,360 rows make half of the noise or more: those of each unit with 12 rows or more"
+    assert found.noisy.startswith(whose)
+    rows_of = np.repeat(sizes, sizes)
+    rest = describe(release[rows_of < 12], units=units[rows_of < 12])
+    assert rest.summaries[0].estimate.error < 0.8 * found.summaries[0].estimate.error
+    assert not describe(release[rows_of == 1], units=units[rows_of == 1]).noisy
+    assert not describe(Release.public(["no", "yes"], SPACE)).noisy

@@ -26,11 +26,14 @@ from labeldp.learning.inference._table import in_order, require_original_feature
 from labeldp.learning.losses import require_identified
 from labeldp.learning.metrics import Estimate, Units, mean_of_rows
 from labeldp.privacy import Interval
+from labeldp.privacy.channels import GroupedChannel, GroupedNumberChannel
 from labeldp.release import Release, check_same_rows
 
 #: Most groups, and most grid points at which a distribution function is looked at.
 _MOST_GROUPS, _MOST_POINTS = 200, 64
 _MEAN = "mean"
+#: Share of all rows below which those that make half of the noise are few.
+_FEW = 0.25
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ class Description(Shown):
         intervals: Number of intervals.
         of_classes: True for shares of classes.
         reason: Why there are no quantiles though they were asked for; empty otherwise.
+        noisy: Which few rows make half of the noise, where units have several rows; empty otherwise.
     """
 
     summaries: tuple[Summary, ...]
@@ -70,6 +74,7 @@ class Description(Shown):
     intervals: int
     of_classes: bool
     reason: str = ""
+    noisy: str = ""
 
 
 def describe(
@@ -133,7 +138,30 @@ def describe(
             *(rows.quantiles(name, chosen, shares, laws) if isinstance(laws, GridLaws) else ()),
         )
     ]
-    return Description(tuple(summaries), level, count, not numeric, problem)
+    return Description(tuple(summaries), level, count, not numeric, problem, _noisy(release))
+
+
+def _noisy(release: Release) -> str:
+    """The rows of the largest units that make half of the noise on sums, in words, if they are few."""
+    channel = release.channel
+    if not isinstance(channel, GroupedChannel | GroupedNumberChannel):
+        return ""
+    if isinstance(channel, GroupedChannel):
+        if not channel.even:
+            return ""
+        true, other = (np.asarray(each) for each in (channel.membership.true, channel.membership.other))
+        variances = other * (1.0 - other) / (true - other) ** 2
+    else:
+        variances = release.noise_variance()
+    rows_of = np.asarray(channel.repeats)[channel.groups]
+    least = next(size for size in np.unique(rows_of)[::-1] if variances[rows_of >= size].sum() >= variances.sum() / 2.0)
+    rows = int((rows_of >= least).sum())
+    if rows > _FEW * len(release):
+        return ""
+    return (
+        f"{rows:,} of {len(release):,} rows make half of the noise or more: those of each {release.guarantee.unit} "
+        f"with {least:,} rows or more, which share one epsilon. All rows count alike here"
+    )
 
 
 def _groups(release: Release, by: object) -> tuple[list[str], Int[np.ndarray, "n"]]:
