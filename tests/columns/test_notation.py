@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import shlex
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -175,6 +176,19 @@ def test_check_reads_a_label_that_alone_has_decimal_commas(tmp_path, capsys, mon
     assert "- --decimal , below reads numbers and dates in 'price': they leave as such" in printed
     assert "--label price --interval LOW,HIGH,STEP --epsilon 1 " in printed
     assert printed.rstrip().endswith("--decimal , --output shared")
+
+
+@pytest.mark.parametrize("declared", [[], ["--decimal", ","]])
+def test_check_leaves_classes_with_commas_as_they_are_written(tmp_path, capsys, monkeypatch, declared):
+    """Two numbers are two classes: no notation is proposed for them, and the command that is printed runs."""
+    monkeypatch.chdir(tmp_path)
+    rows = "".join(f"{row};{'1,0' if row % 3 else '2,5'}\n" for row in range(90))
+    (tmp_path / "t.csv").write_text(f"x;note\n{rows}", "utf-8")
+    assert main(["check", "t.csv", "--label", "note", "--unit", "row", "--keep", "x", *declared]) == 0
+    printed = capsys.readouterr().out
+    assert "'1,0' 60" in printed
+    assert ("--decimal" in printed) == bool(declared)
+    assert main(shlex.split(printed.rstrip().splitlines()[-1])[1:]) == 0
 
 
 def test_predictions_name_the_row_that_is_no_number(tmp_path, capsys, monkeypatch):

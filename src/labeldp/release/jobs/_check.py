@@ -18,6 +18,7 @@ from labeldp._progress import Progress, silent
 from labeldp._spelling import canonical
 from labeldp.columns import (
     PLAIN,
+    Notation,
     are_images,
     as_array,
     has_controls,
@@ -258,8 +259,9 @@ def check_table(
     others = [name for name in table.schema.names if name != table.label]
     unit = unit_column(table, unit) or unit
     kept = None if keep is None and drop is None else tuple(kept_columns(table.schema, table.label, keep, drop))
-    table = typed(_as_written(table, others), others)
-    labels = _labels_of(table)
+    written = _as_written(table, [*others, table.label])
+    labels = _labels_of(written)
+    table = typed(written if labels.is_number else _as_written(table, others), others)
     job = TableJob(
         *(table, _space_of(table, labels), [], Path()),
         *(Spending.of(None, ledger, None), progress or silent, table.stamp, column_heads(table)),
@@ -352,8 +354,6 @@ def _labels_of(table: Table) -> LabelFacts:
     missing, stored = 0, table.schema.field(table.label).type
     for batch in table.batches([table.label], _ROWS_PER_BATCH):
         texts = texts_or_none(batch[table.label])
-        if texts is not None and table.kind == "csv":
-            texts = table.file.notation.numbers(texts)
         if texts is None:
             raise TableError(
                 f"expected texts, numbers, flags or dates in {table.label!r}, found {type_name(stored)}; convert the "
@@ -367,14 +367,25 @@ def _labels_of(table: Table) -> LabelFacts:
                 counts[value] += count
     if not counts:
         raise TableError(f"expected labels in {table.label!r}, found none; check the table")
-    numbers = all(map(_is_number, counts))
-    is_number = numbers and len(counts) > (_MOST_CLASSES if all(map(_is_whole, counts)) else 2)
+    read = _read_in(table.file.notation, counts) if table.kind == "csv" else counts
+    numbers = all(map(_is_number, read))
+    is_number = numbers and len(read) > (_MOST_CLASSES if all(map(_is_whole, read)) else 2)
+    counts = read if is_number else counts  # classes stay as they are written
     if len(counts) == MOST_LABELS and not is_number:
         raise TableError(
             f"expected classes or numbers in {table.label!r}, found thousands of different texts; name another column"
         )
     remarks = tuple(_label_remarks(counts, is_number))
     return LabelFacts(table.label, str(stored), dict(counts.most_common()), missing, is_number, remarks)
+
+
+def _read_in(notation: Notation, counts: Counter[str]) -> Counter[str]:
+    """The rows of each value, where numbers are read in a notation."""
+    found: Counter[str] = Counter()
+    texts = notation.numbers(pa.array(list(counts), pa.string())).to_pylist()
+    for value, count in zip(texts, counts.values(), strict=True):
+        found[value] += count
+    return found
 
 
 def _label_remarks(counts: Mapping[str, int], is_number: bool) -> Iterator[str]:
@@ -467,12 +478,11 @@ def _spelling(table: Table, name: str, column: pa.ChunkedArray) -> Iterator[str]
 
 
 def _as_written(table: Table, columns: Sequence[str]) -> Table:
-    """A table whose notation is the one that was declared, or that the first rows of columns and label propose."""
-    if table.kind != "csv" or table.file.notation != PLAIN:
+    """A table whose notation is the one that was declared, or that the first rows of some columns propose."""
+    if table.kind != "csv" or table.file.notation != PLAIN or not columns:
         return table
-    names = [*columns, table.label]
-    batches = itertools.islice(table.batches(names, _ROWS_PER_BATCH), MOST_ROWS // _ROWS_PER_BATCH)
-    first = pa.Table.from_batches(batches, pa.schema([(name, pa.string()) for name in names]))
+    batches = itertools.islice(table.batches(columns, _ROWS_PER_BATCH), MOST_ROWS // _ROWS_PER_BATCH)
+    first = pa.Table.from_batches(batches, pa.schema([(name, pa.string()) for name in columns]))
     notation = proposed_notation(map(texts_in, first.columns), table.file.separator or ",")
     return dataclasses.replace(table, file=dataclasses.replace(table.file, notation=notation))
 
