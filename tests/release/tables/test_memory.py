@@ -30,7 +30,7 @@ def rows_of(table):
 def test_held_rows_are_those_of_the_files(folder, monkeypatch, most):
     """Types are those of a table whose rows are read again, and so are values, in a worker's copy too."""
     monkeypatch.setattr(_batches, "_MOST", most)
-    table = typed(open_table(folder, "ill"), ["id", "size", "code", "year"])
+    table = typed(open_table(folder, "ill"), ["id", "size", "code", "year"], hold=True)
     assert table.schema.types == [pa.int64(), pa.float64(), pa.string(), pa.string(), pa.int64()]
     assert all((table.memory.of(file) is not None) == (most > 8_000) for file in table.files)
     again = pickle.loads(pickle.dumps(table))  # noqa: S301 (of this test)

@@ -261,7 +261,7 @@ def check_table(
     kept = None if keep is None and drop is None else tuple(kept_columns(table.schema, table.label, keep, drop))
     written = _as_written(table, [*others, table.label])
     labels = _labels_of(written)
-    table = typed(written if labels.is_number else _as_written(table, others), others)
+    table = typed(written if labels.is_number else _as_written(table, others), others, hold=True)
     job = TableJob(
         *(table, _space_of(table, labels), [], Path()),
         *(Spending.of(None, ledger, None), progress or silent, table.stamp, column_heads(table)),

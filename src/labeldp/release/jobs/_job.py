@@ -267,7 +267,7 @@ class TableJob:
 
     def typed(self, others: Sequence[str]) -> TableJob:
         """The job with inferred types of columns."""
-        return dataclasses.replace(self, table=typed(self.table, others))
+        return dataclasses.replace(self, table=typed(self.table, others, hold=True))
 
     @property
     def leaving(self) -> Mapping[str, str]:

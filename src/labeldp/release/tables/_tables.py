@@ -313,17 +313,18 @@ def no_such_column(name: str, columns: Sequence[str], what: str = "") -> str:
     return message + nearest(name, columns)
 
 
-def typed(table: Table, columns: Sequence[str]) -> Table:
+def typed(table: Table, columns: Sequence[str], *, hold: bool = False) -> Table:
     """Infer the types of columns of a CSV: for each, the type that gives back every value as it is written, or text.
 
     Every value is read, so the types do not depend on the ends of file blocks, which depend on the length of labels.
-    Rows of a table that fits are held from then on.
+    To hold the rows of a table that fits, labels too, saves later passes the reading; else labels are not read.
     """
     if table.kind != "csv":
         return table
     others = {table.label, *table.path_columns}
     found = {name: ColumnType(table.file.notation) for name in dict.fromkeys(columns) if name not in others}
-    texts = Texts([each.name for each in table.schema if not (each.name in table.path_columns or is_empty(each))])
+    stored = [each.name for each in table.schema if not (each.name in table.path_columns or is_empty(each))]
+    texts = Texts(stored if hold else [])
     with ThreadPoolExecutor(idle_threads()) as threads:  # of which each looks at other columns
         for path in table.files if found else ():
             alone = dataclasses.replace(table, files=(path,))
