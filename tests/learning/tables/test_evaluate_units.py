@@ -11,6 +11,7 @@ import pytest
 from labeldp import Classes, Release, release_table
 from labeldp.learning.metrics import UnitsWarning, accuracy
 from labeldp.learning.tables import evaluate, learn
+from labeldp.learning.tables._part_sums import chosen_units
 from labeldp.learning.tables._scores import class_scores
 from labeldp.release import public_columns
 
@@ -35,6 +36,25 @@ def test_scores_take_rows_of_a_unit_as_dependent(tmp_path, monkeypatch, model):
     pairs = set(zip(person.tolist(), np.asarray(given["units"].numbers).tolist(), strict=True))
     assert len(pairs) == len(set(np.asarray(given["units"].numbers).tolist())) == 60
     assert all(len(set(given["folds"][person == each])) == 1 for each in range(60))
+
+
+def test_evaluation_on_public_labels_takes_rows_of_one_person_as_dependent(tmp_path, monkeypatch):
+    """Where the table has the column of the units that the model was learned from, also if some rows are judged."""
+    rng, person = np.random.default_rng(3), np.repeat([f"P{i}" for i in range(40)], 5)
+    label = np.repeat(rng.integers(0, 2, 40), 5)
+    frame = pd.DataFrame({"person": person, "x": label + np.repeat(rng.normal(size=40), 5), "y": label})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.rename(columns={"person": "other"}).to_csv(tmp_path / "unnamed.csv", index=False)
+    release_table(tmp_path / "t.csv", "y", Classes([0, 1]), 20.0, tmp_path / "fit", keep=["x"], unit="person")
+    model = learn(tmp_path / "fit", model="softmax", features=["x"]).model
+    half = np.flatnonzero(chosen_units(np.arange(200, dtype=np.uint64), 0.5))
+    for name, judged in (("t", np.arange(200)), ("unnamed", np.arange(200)), ("t", half)):
+        monkeypatch.setattr("labeldp.learning.tables._evaluate._MOST_PUBLIC", len(judged))
+        found = evaluate(model, tmp_path / f"{name}.csv", "y", public=True)
+        release = Release.public(label[judged], Classes([0, 1]))
+        units = person[judged] if name == "t" else None
+        expected = accuracy(release, model.predict(frame[["x"]])[judged], units=units)
+        assert dataclasses.astuple(found.accuracy) == pytest.approx(dataclasses.astuple(expected))
 
 
 @pytest.mark.parametrize("kept", [True, False])

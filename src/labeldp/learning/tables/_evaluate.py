@@ -46,7 +46,8 @@ def evaluate(
 ) -> ClassScores | NumberScores:
     """Evaluate a model on a table.
 
-    Intervals take rows of one privacy unit as dependent, if the release kept the column of its unit. Where rows do not
+    Intervals take rows of one privacy unit as dependent, if the release kept the column of its unit, or the table with
+    public labels has the column of the units that the model was learned from. Where rows do not
     fit in memory, some are judged, in whole units, which a public hash chooses without a look at labels.
 
     Args:
@@ -74,8 +75,9 @@ def evaluate(
                 f"expected a table with public labels in {path}, found the folder of a release; use --released"
             )
         try:
-            batches = public_rows(source, label, model.space, columns_to_read(model, image_column))
-            rows = _Rows(iter(batches), most=_MOST_PUBLIC)
+            unit = group_column(model.certificate)
+            batches = public_rows(source, label, model.space, columns_to_read(model, image_column), unit)
+            rows = _Rows(batches, unit, most=_MOST_PUBLIC)
             predicted = rows.predictions(model, images, image_column)
         except LabelError:
             shown = ", ".join(map(str, model.space.points[:_SHOWN_CLASSES]))
@@ -175,6 +177,7 @@ class _Rows:
             some = np.flatnonzero(chosen_units(self._places[batch], share))
             predicted[batch], self._places[batch] = predicted[batch][some], self._places[batch][some]
             self._labels[batch] = self._labels[batch][some]
+            self._units[batch : batch + 1] = [each.take(some) for each in self._units[batch : batch + 1]]
 
     def _tables(self) -> Iterator[pa.Table]:
         for table, labels in self.batches:

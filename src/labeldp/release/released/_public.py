@@ -82,7 +82,11 @@ def clusters_in(folder: Path, certificate: Certificate) -> Int[np.ndarray, "n"]:
 
 
 def public_rows(
-    source: str | Place | TableFile, label: str, space: LabelSpace, columns: Mapping[str, pa.DataType]
+    source: str | Place | TableFile,
+    label: str,
+    space: LabelSpace,
+    columns: Mapping[str, pa.DataType],
+    unit: str | None = None,
 ) -> Iterator[tuple[pa.Table, Release]]:
     """Read columns and labels of a table whose labels are declared public, in batches.
 
@@ -91,18 +95,20 @@ def public_rows(
         label: The label column.
         space: The declared label space.
         columns: The columns to read, with the types for text in CSV.
+        unit: The column of privacy units, which is read too where the table has it.
 
     Raises:
         TableError: There is no such table, a column is missing, or a value does not fit its type.
         LabelError: A label is missing or not in the space.
     """
     table, rows = _with_types(source, label, columns), 0
-    for batch in table.batches([table.label, *columns], _ROWS_PER_BATCH):
+    names = [*columns, *(name for name in table.schema.names if name == unit and name not in (*columns, table.label))]
+    for batch in table.batches([table.label, *names], _ROWS_PER_BATCH):
         codes = label_codes(table, batch, space, rows)
         rows += batch.num_rows
         if batch.num_rows:
             channel = ResponseChannel.nearly_certain(space.size)
-            yield pa.Table.from_batches([batch]).select(list(columns)), Release(codes, channel, space, None)
+            yield pa.Table.from_batches([batch]).select(names), Release(codes, channel, space, None)
     if not rows:
         raise TableError(_NO_ROWS.format(table.path))
 
