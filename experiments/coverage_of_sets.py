@@ -30,9 +30,11 @@ LEAST_OF_NUMBERS = 2.0  # below, 4,000 released numbers tell of no interval but 
 #: The parts of the made-up table: classes, and rows of a person.
 MADE_UP, OF_PERSON = 10, 5
 CLASSES = {"adult": adult, "readmission": readmission}
-NUMERIC = {"age": age, "stay": stay}
+NUMERIC = {"age": age, "age by five": age, "stay": stay}
+#: Steps of declared grids; others are as declared, or of at most 51 points.
+STEPS = {"age by five": 5.0}
 MECHANISMS = ("randomized-response", "subset", "bits")
-OF_NUMBERS = ("optimal", "piecewise", "laplace")
+OF_NUMBERS = ("optimal", "piecewise", "laplace", "randomized-response")
 KEY = ("data", "mechanism", "epsilon", "unit")
 
 
@@ -108,8 +110,8 @@ def pool_of(folder: str | None, name: str, mechanism: str, epsilon: float) -> Po
         chances = ClassProbabilities.of(model, features[FITTED_ROWS:]).in_order(space.points)
         return Pool(space, np.searchsorted(space.points, labels[FITTED_ROWS:]), chances)
     data = NUMERIC[name](data_folder(Given(folder=folder)))
-    low, high = data.declared.points[0], data.declared.points[-1]
-    space = data.declared if data.declared.size <= GRID else Interval(low, high, (high - low) / 50)
+    space = grid_of(name, data.declared)
+    low, high = space.points[0], space.points[-1]
     labels = np.concatenate([data.labels, data.test_labels])
     features = np.concatenate([data.features, data.test_features])
     labels = low + np.round((np.clip(labels, low, high) - low) / space.step) * space.step
@@ -117,6 +119,14 @@ def pool_of(folder: str | None, name: str, mechanism: str, epsilon: float) -> Po
     numbers = released(space, labels[:half], mechanism, epsilon).numbers()
     model = make_pipeline(StandardScaler(), Ridge(100.0)).fit(features[:half], numbers)
     return Pool(space, labels[half:], np.clip(model.predict(features[half:]), low, high))
+
+
+def grid_of(name: str, declared: Interval) -> Interval:
+    """The declared range with a step of its own, or one of at most 51 points."""
+    low, high = declared.points[0], declared.points[-1]
+    if step := STEPS.get(name):
+        return Interval(low, low + math.ceil((high - low) / step) * step, step)
+    return declared if declared.size <= GRID else Interval(low, high, (high - low) / 50)
 
 
 def released(space: Classes | Interval, labels: object, mechanism: str, epsilon: float) -> Release:
@@ -202,7 +212,7 @@ EXPERIMENT = Experiment(
     studies=(STUDY,),
     page=page,
     draws=2,
-    tables=("made-up", "noise", "adult", "readmission", "age", "stay"),
+    tables=("made-up", "noise", "adult", "readmission", "age", "age by five", "stay"),
     bundled=("made-up", "noise"),
     epsilons=(0.5, 1.0, 2.0, 4.0),
 )
