@@ -195,7 +195,7 @@ def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
 
 STUDY = Study(
     name="coverage_of_sets",
-    recipe="2",
+    recipe="3",
     key=KEY,
     columns=(*KEY, "draw", "coverage", "enough", "least", "size", "smallest", "everything", "seconds"),
     cells=cells,

@@ -167,6 +167,19 @@ def test_intervals_hold_the_true_number(mechanism, rows, widest):
     assert high.max() <= 1.0
 
 
+@pytest.mark.parametrize("randomizer", [dp.RandomizedResponse, dp.OptimalResponse])
+def test_intervals_of_a_model_that_explains_little_are_not_the_range(randomizer):
+    """Labels lie far from predictions, where the guess of their distribution has little."""
+    space, random = dp.Interval(0, 100, 5), np.random.default_rng(3)
+    predicted = 100 * random.random(4000)
+    true = np.clip(predicted + random.normal(0, 25, 4000), 0, 100)
+    release = dp.Curator(true, space, budget=4.0).randomize(randomizer(space, 4.0))
+    sets = calibrated_sets(release, predicted, 0.1)
+    low, high = sets.intervals(predicted).T
+    assert ((low <= true + 2.5) & (true <= high + 2.5)).mean() >= 0.9
+    assert sets.size < 80.0  # 62 with true labels
+
+
 def test_one_bit_of_a_number_tells_of_no_narrow_interval():
     """One bit identifies the mean alone, so the interval is nearly the whole range."""
     space, (predicted, true) = dp.Interval(0, 1, 0.04), numbers(4000, 1)
