@@ -37,11 +37,21 @@ def test_ward_merges_as_scipy_does():
     assert list(map(frozenset, members(ours))) == list(map(frozenset, members(theirs)))
 
 
-def test_ward_counts_rows():
-    """Of two pairs equally far apart, that of fewer rows is merged first."""
-    merges = ward(np.array([[0.0], [1.0], [10.0], [11.0]]), np.array([50, 50, 1, 1]))
-    assert {frozenset(pair) for pair in merges[:1].tolist()} == {frozenset([2, 3])}
-    assert {frozenset(pair) for pair in merges[:2].tolist()} == {frozenset([2, 3]), frozenset([0, 1])}
+@pytest.mark.parametrize(
+    ("places", "rows", "pairs"),
+    [
+        ([0.0, 1.0, 10.0, 11.0], [50, 50, 1, 1], [[2, 3], [0, 1]]),
+        (
+            [0.0, 0.1, 1.05, 10.0, 11.67],
+            [1, 1, 100, 1, 1],
+            [[0, 1], [3, 4]],
+        ),  # a pair is nearer to many rows than another
+    ],
+)
+def test_ward_counts_rows(places, rows, pairs):
+    """Of two pairs, that of fewer rows is merged first, though it may be further apart; also after a merge."""
+    merges = ward(np.array(places)[:, None], np.array(rows))
+    assert [set(pair) for pair in merges[:2].tolist()] == [set(pair) for pair in pairs]
 
 
 @pytest.mark.parametrize("graph", [False, True])
