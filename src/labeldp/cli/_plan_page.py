@@ -15,6 +15,7 @@ from labeldp.cli._options import EVERYTHING
 from labeldp.cli._terminal import names
 from labeldp.errors import InputError
 from labeldp.privacy import Guarantee
+from labeldp.release.curator import ROW
 
 if TYPE_CHECKING:
     from labeldp.bounds.planning import Forecast
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from labeldp.cli._plan import SpaceOptions, TableOptions
     from labeldp.release.ledger import Entry
 
-_ROW = "row"
 #: The epsilons of the slider.
 EPSILONS = (
     *(0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.4, 1.6, 1.8),
@@ -94,7 +94,7 @@ def _spent(charged: Iterable[Sequence[Entry]], label: str | None) -> tuple[Guara
             last.append(entries[-1].guarantee)
     if not last:
         return None, room
-    unit = last[0].unit if len({each.spelled_unit for each in last}) == 1 else _ROW  # a row has what its unit has
+    unit = last[0].unit if len({each.spelled_unit for each in last}) == 1 else ROW  # a row has what its unit has
     return replace(last[0], epsilon=epsilon, delta=delta, rho=None, unit=unit), room
 
 

@@ -175,7 +175,7 @@ def ledger_part(
 
 
 def _output(path: str | None, *, shared: bool) -> str:
-    """Where a charge was written; without the folders of this machine if it is shared."""
+    """The place of what a charge wrote; its name alone, without the folders of this machine, if that is shared."""
     return (PurePath(path).name if shared else path) if path else "in memory"
 
 

@@ -263,7 +263,7 @@ def _costs(epsilon: str, row: Option, forecast: Forecast) -> Iterator[str]:
 
 
 def _of_one_row_each(row: Option, planned: Planned) -> Iterator[str]:
-    """What one row of each unit would show, where that is more than what all rows do, which share its epsilon."""
+    """A sentence on one row of each unit alone, where it shows more than all rows do, which share its epsilon."""
     forecast, alone = planned.forecast, planned.forecast.one_row_each
     if alone is None or alone.effective_rows <= (row.effective_rows or 0):
         return
@@ -273,7 +273,7 @@ def _of_one_row_each(row: Option, planned: Planned) -> Iterator[str]:
 
 
 def _in_sums(forecast: Forecast) -> tuple[str, str, str, float]:
-    """What sums of labels are for, what noise moves, its unit, and its scale."""
+    """The kind of sums of labels, the figure that noise moves, its unit, and its scale."""
     if forecast.of_numbers:
         return "means", "the mean", "", 1.0
     return "shares", "the difference of two classes' shares", " points", _PERCENT

@@ -436,7 +436,7 @@ class _ForecastInputs:
         """The default mechanism for one row of each unit alone."""
         if epsilon is None or self.units is None or self.units.most == 1 or self.trust != LOCAL:
             return None
-        units = int(sum(rows / size for size, rows in zip(self.units.sizes, self.units.rows, strict=True)))
+        units = round(sum(rows / size for size, rows in zip(self.units.sizes, self.units.rows, strict=True)))
         alone = replace(self, rows=max(units, 1), units=None).options(epsilon, roughly=True)
         found = next((each for each in alone if each.auto and each.effective_rows is not None), None)
         return None if found is None else OneRowEach(units, found.effective_rows or 0, found.noise)
