@@ -4,7 +4,6 @@ import shlex
 import struct
 import sys
 import types
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -57,15 +56,10 @@ FUNCTIONS = [
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """A folder with a module of mechanisms, a table and its release, from which the command is run."""
+    """A folder with a module of mechanisms, from which the command is run."""
     (tmp_path / "zq_mechanisms.py").write_text(MECHANISMS, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", ["", *sys.path])
-    table, labels = pd.DataFrame({"x": np.arange(40) % 5}), ["no", "yes"] * 20
-    table.assign(y=labels).to_csv("t.csv", index=False)
-    Curator(labels, SPACE, name="y").randomize(RandomizedResponse(SPACE, 2.0)).save("out", table, keep="all")
-    Path("kept.svg").write_text("kept", encoding="utf-8")
-    return tmp_path
 
 
 @pytest.mark.parametrize(("options", "code", "words"), FUNCTIONS)
@@ -79,40 +73,6 @@ def test_a_function_is_audited(run, options, code, words):
     assert "private words" not in ran.err
     assert "zq-" not in ran.err.partition("the declared label")[0]
     assert ("no proof of privacy" in ran.out) == (code == 0)
-
-
-REFUSED = [
-    ("", "expected"),
-    ("out --callable zq_mechanisms:response", "expected"),
-    ("--callable zq_mechanisms:response --classes a,b", "--claim"),
-    ("--callable zq_nowhere:response --claim 1 --classes a,b", "zq_nowhere"),
-    ("out --claim 1", "--claim"),
-    ("out --classes a,b", "--classes"),
-    ("--draws many", "many"),
-    ("out --truth t.csv --label y", "--labels-are-public"),
-    ("out --label y", "--truth"),
-    ("out --neighbours 40", "neighbours"),
-    ("out --model none.safetensors", "there is no model"),
-    ("out --figure p.jpg", "ends in .png, .svg, .pdf"),
-    ("out --figure nowhere/p.svg", "there is no folder"),
-    ("out --figure kept.svg", "does not exist yet"),
-    ("out --generator t.csv", "together with --model"),
-    ("out --private-rows rows.csv", "a file name with 'private' in it"),
-    ("out --private-rows out/private.csv", "a file outside of out"),
-    ("out --private-rows no/private.csv", "there is no folder"),
-    ("out --group x", "--group together with --truth"),
-    ("out --truth t.csv --label y --labels-are-public --group zq", "Columns: "),
-]
-
-
-@pytest.mark.parametrize(("options", "words"), REFUSED, ids=[options for options, _ in REFUSED])
-def test_what_cannot_be_done_ends_with_two(run, here, options, words):
-    """Before anything is shown, written or overwritten."""
-    ran = run("audit", *shlex.split(options))
-    assert (ran.code, ran.out) == (2, "")
-    assert words in ran.err
-    assert Path("kept.svg").read_text(encoding="utf-8") == "kept"
-    assert not list(here.rglob("*private*"))
 
 
 def test_each_row_goes_to_a_file_for_its_owner(run, tmp_path):

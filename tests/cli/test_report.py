@@ -332,24 +332,3 @@ def test_no_other_command_loads_the_template_engine():
     code += "print({'jinja2', 'markupsafe'} & set(sys.modules) or 'none')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "none"
-
-
-def test_wrong_outputs_and_paths_are_refused_before_anything_is_computed(run, tmp_path):
-    """Each with what to do, and a page that exists stays as it is."""
-    page = tmp_path / "page.html"
-    page.write_text("mine", encoding="utf-8")
-    (tmp_path / "notes.txt").write_text("?", encoding="utf-8")
-    shared = GOLDEN / "auto"
-    for arguments, expected in (
-        ((shared, "--output", page), "expected a page that does not exist yet"),
-        ((shared, "--output", tmp_path / "page.pdf"), "expected a page whose name ends in .html, found page.pdf"),
-        ((shared, "--output", tmp_path / "none/page.html"), "there is no folder"),
-        ((shared, "--output", shared / "page.html"), "would no longer verify; write it beside auto"),
-        ((tmp_path / "none", "--output", tmp_path / "p.html"), "found nothing"),
-        ((tmp_path / "notes.txt", "--output", tmp_path / "p.html"), "found another file"),
-    ):
-        ran = run("report", *arguments)
-        assert ran.code == 1
-        assert expected in ran.err
-    assert page.read_text(encoding="utf-8") == "mine"
-    assert not (tmp_path / "p.html").exists()
