@@ -349,34 +349,39 @@ def test_an_index_is_no_public_column(plain, tmp_path):
     assert pq.read_schema(folder / "data.parquet").names == ["x", "label_released"]
 
 
-def test_a_table_of_another_length_is_refused(plain, tmp_path):
-    """Too few and too many rows are refused, and nothing is written."""
-    for rows in (59, 61, 0):
-        with pytest.raises(InputError):
-            plain.save(tmp_path / "out", pa.table({"x": np.arange(rows)}), keep="all")
+TWICE = pa.Table.from_arrays([pa.array(range(60))] * 2, names=["x", "x"])
+NO_TABLE, NO_LIST = (
+    "expected the table of the columns to keep, found none; pass it",
+    r"'all', found 'ab'; write keep=\['ab'\]",
+)
+#: What is passed to ``save`` beside a release called colour, and what is said of it.
+UNSAVED = {
+    "no rows": ({"table": pa.table({"x": np.arange(0)}), "keep": "all"}, "60 rows|one row for each"),
+    "too few rows": ({"table": pa.table({"x": range(59)}), "keep": "all"}, "rows"),
+    "too many rows": ({"table": pa.table({"x": range(61)}), "keep": "all"}, "rows"),
+    "the label": ({"table": pa.table({"colour": range(60)}), "keep": "all"}, "'colour'"),
+    "released labels": ({"table": pa.table({"colour_released": range(60)}), "keep": "all"}, "colour_released"),
+    "groups of units": ({"table": pa.table({"colour_groups": range(60)}), "keep": "all"}, "colour_groups"),
+    "a column twice": ({"table": TWICE, "keep": "all"}, "x"),
+    "columns of no table": ({"keep": ["x"]}, NO_TABLE),
+    "all of no table": ({"keep": "all"}, NO_TABLE),
+    "nothing of no table": ({"keep": []}, NO_TABLE),
+    "letters of no table": ({"keep": "ab"}, NO_LIST),
+    "letters that are columns": (
+        {"table": pa.table(dict.fromkeys(("a", "ab"), range(60))), "keep": "ab"},
+        NO_LIST,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", UNSAVED)
+def test_what_cannot_stand_beside_released_labels_is_refused(space, labels, tmp_path, case):
+    """Other rows, names that are taken, and columns without a table; nothing is written."""
+    given, message = UNSAVED[case]
+    curator = dp.Curator(labels, space, units=np.arange(60) // 2)
+    with pytest.raises(LabelDPError, match=message):
+        curator.randomize(dp.RandomizedResponse(space, 1.0)).save(tmp_path / "out", label="colour", **given)
     assert not any(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("name", ["colour", "colour_released"])
-def test_name_collisions_are_refused(plain, labels, tmp_path, name):
-    """Neither the true label's column nor one named like the released labels may stand beside them."""
-    with pytest.raises(InputError):
-        plain.save(tmp_path / "out", pa.table({"x": range(60), name: labels}), label="colour", keep="all")
-    assert not any(tmp_path.iterdir())
-
-
-def test_columns_that_differ_by_row_collide_too(space, labels, tmp_path):
-    """A public column may not be named like the groups of units."""
-    release = dp.Curator(labels, space, units=np.arange(60) // 2).randomize(dp.RandomizedResponse(space, 1.0))
-    with pytest.raises(InputError):
-        release.save(tmp_path / "out", pa.table({"label_groups": range(60)}), keep="all")
-
-
-def test_a_public_column_twice_is_refused(plain, tmp_path):
-    """Two columns of one name raise an error of this library."""
-    twice = pa.Table.from_arrays([pa.array(range(60))] * 2, names=["x", "x"])
-    with pytest.raises(LabelDPError):
-        plain.save(tmp_path / "out", twice, keep="all")
 
 
 def test_an_existing_output_is_refused(plain, tmp_path):
@@ -470,14 +475,9 @@ def test_a_label_that_was_released_is_not_kept(tmp_path):
 
     assert dp.verify(released("ill", ledger).save(tmp_path / "one", table, keep=["age"])).holds
     second = released("cost", ledger)
-    with pytest.raises(
-        InputError, match="'ill' was already released with noise, and keep= would publish its true values"
-    ):
-        second.save(tmp_path / "two", table, keep=["age", "ill"])
-    with pytest.raises(
-        InputError, match="'ill' was already released with noise, and keep= would publish its true values"
-    ):
-        second[:40].save(tmp_path / "two", table[:40], keep=["ill"])
+    for part, rows, keep in ((second, table, ["age", "ill"]), (second[:40], table[:40], ["ill"])):
+        with pytest.raises(InputError, match="'ill' was already released with noise, and keep= would publish its true"):
+            part.save(tmp_path / "two", rows, keep=keep)
     assert dp.verify(second.save(tmp_path / "two", table, keep=["age"])).holds
     assert dp.verify(released("cost", tmp_path / "own").save(tmp_path / "three", table, keep=["age", "ill"])).holds
 
@@ -546,31 +546,18 @@ def test_a_column_that_repeats_like_a_person_is_warned_of(tmp_path):
     dp.Curator(labels, space).randomize(epsilon=1.0).save(tmp_path / "three", table[["age"]], keep=["age"])
 
 
-@pytest.mark.parametrize("keep", [["x"], "all", []], ids=str)
-def test_columns_are_not_kept_without_their_table(plain, tmp_path, keep):
-    """Columns that were named without a table are refused, and nothing is written."""
-    with pytest.raises(InputError, match="expected the table of the columns to keep, found none; pass it"):
-        plain.save(tmp_path / "out", keep=keep)
-    assert not any(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("table", [None, pa.table({"a": range(60), "b": range(60), "ab": range(60)})], ids=bool)
-def test_one_name_is_no_list_of_letters(plain, tmp_path, table):
-    """A text that is not 'all' is refused, also where its letters are columns."""
-    with pytest.raises(
-        InputError, match=r"expected keep as a list of columns or 'all', found 'ab'; write keep=\['ab'\]"
-    ):
-        plain.save(tmp_path / "out", table, keep="ab")
-    assert not any(tmp_path.iterdir())
+def check_kept_label_is_found(release, values, folder):
+    """All columns are refused if one is the true label, and kept if none is."""
+    with pytest.raises(InputError, match="seen"):
+        release.save(folder / "one", {"seen": values}, keep="all")
+    release.save(folder / "two", {"seen": [(value + 2) % 4 for value in values]}, keep="all")
 
 
 def test_a_kept_label_is_found_beside_groups(tmp_path):
     """All columns are refused if one is the true label, and kept if none is, though groups have no unbiased vectors."""
     space, values = dp.Classes(range(4)), [row % 4 for row in range(4000)]
-    made = dp.Curator(values, space).randomize(dp.GroupResponse(space, 4.0, groups=[[0, 1], [2, 3]]))
-    with pytest.raises(InputError, match="seen"):
-        made.save(tmp_path / "one", {"seen": values}, keep="all")
-    made.save(tmp_path / "two", {"seen": [(value + 2) % 4 for value in values]}, keep="all")
+    grouped = dp.Curator(values, space).randomize(dp.GroupResponse(space, 4.0, groups=[[0, 1], [2, 3]]))
+    check_kept_label_is_found(grouped, values, tmp_path)
 
 
 def test_a_kept_label_is_found_without_unbiased_vectors(tmp_path, monkeypatch):
@@ -582,7 +569,5 @@ def test_a_kept_label_is_found_without_unbiased_vectors(tmp_path, monkeypatch):
     monkeypatch.setattr(ResponseChannel, "identifies", False)
     monkeypatch.setattr(ResponseChannel, "unbiased", unbiased)
     space, values = dp.Classes(range(4)), [row % 4 for row in range(4000)]
-    made = dp.Curator(values, space).randomize(dp.RandomizedResponse(space, 2.0))
-    with pytest.raises(InputError, match="seen"):
-        made.save(tmp_path / "one", {"seen": values}, keep="all")
-    made.save(tmp_path / "two", {"seen": [(value + 2) % 4 for value in values]}, keep="all")
+    released = dp.Curator(values, space).randomize(dp.RandomizedResponse(space, 2.0))
+    check_kept_label_is_found(released, values, tmp_path)
