@@ -6,7 +6,8 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -402,153 +403,31 @@ def a_curator_answers_too(_, folder):
 
 @dataclass(frozen=True)
 class Smoke:
-    """An experiment on small data: what is typed, and what its results file and its page hold.
-
-    Attributes:
-        typed: Options; DATA is a folder with what ``prepare`` writes, CACHE an empty one.
-        key: The columns that name a row: no two rows have the same.
-        rows: The number of rows; 0 if it is not told.
-        never: Conditions that no row may fulfil.
-        says: A text on the page.
-        prints: A text among what is printed.
-        also: What else holds of the rows, which have the key as their index, and of the folder.
-    """
+    """An experiment of experiments.toml, which says what each of these is."""
 
     typed: str
-    key: str
-    rows: int
-    never: tuple[str, ...]
+    key: str = ""
+    rows: int = 0
+    certified: float | None = None
+    public: str = "False"
+    never: Sequence[str] = ()
     says: str = ""
     prints: str = ""
-    also: Callable = lambda *_: None
-    prepare: Callable = lambda _: None
+    also: str = ""
+    prepare: str = ""
     script: str = ""
 
+    @property
+    def conditions(self):
+        """What no row may fulfil."""
+        private = f"not ({self.public}) and not 0 < certified_epsilon <= {self.certified}"
+        return [*([] if self.certified is None else [private]), *self.never]
 
-def private(most, public="False"):
-    """The condition of a row that is certified for nothing, or for more than was asked."""
-    return f"not ({public}) and not 0 < certified_epsilon <= {most}"
 
-
-DIGITS = "--data digits --cache CACHE"
-#: Experiments by name.
 SMOKES = {
-    "local": Smoke(
-        "--epsilons 2", "randomizer method", 16, (
-            private(2, "randomizer == 'none'"), "data != 'digits' or draw != 0",
-            "method == 'likelihood' and randomizer not in ('prior', 'none') and not 0.5 < accuracy <= 1",
-        ), prints="digits only"),
-    "esfandiari": Smoke(
-        f"{DIGITS} --epsilons 4", "setting", 11, (
-            private(4, "setting == 'none'"),
-            "setting not in ('rows, likelihood', 'rows, posterior', 'distributions', 'private descent') and "
-            "not 0.5 < accuracy <= 1")),
-    "movielens": Smoke(
-        "--data DATA/ratings.dat --epsilons 2 --rounds 10", "method", 11, (
-            private(2, "method in ('network', 'factorization', 'factorization, numbers alone')"),
-            "data != '1m' or rows != 480", "not 1 < rmse < 2"), prepare=ratings_of_a_few_lines),
-    "priors": Smoke(
-        f"{DIGITS} --epsilons 1", "setting", 8, (
-            private(1, "setting == 'none'"), "setting == 'graph prior, plain' and right <= 0.5",
-            "setting == 'uniform plain' and right >= 0.5")),
-    "preferences": Smoke(
-        "--data DATA/u.data --epsilons 3", "method", 4, (private(3, "method == 'no privacy'"), "accuracy <= 0.7"),
-        also=likelihood_ranks_better, prepare=preferences_of_a_few_lines),
-    "cifar": Smoke(
-        "--data cifar100 --cifar100 DATA --network convolutional --device cpu --epochs 1 --batch 16 --epsilons 4",
-        "method epsilon", 3, ('setting != "not the paper\'s"', "epsilon == 4 and certified_epsilon > 4"),
-        "Not run here: Table 2", prepare=images_made_by_chance),
-    "images": Smoke(
-        f"{DIGITS} --epsilons 4 --ways tree,none,paper\\ 2", "method", 6, (
-            private(4, "method == 'no privacy'"), "method != 'LP-2ST' and accuracy <= 0.5")),
-    "patches": Smoke(
-        "--data digits --epsilons 4", "epsilon", 2, ("accuracy <= 90", "epsilon > 4 and accuracy <= 95")),
-    "encoders": Smoke(
-        f"{DIGITS} --epsilons 4 --encoder DATA/edges.onnx", "epsilon", 2, (
-            "accuracy <= 40", "epsilon > 4 and accuracy <= 60", "encoder != 'edges.onnx'"),
-        "| digits | edges.onnx |", also=a_curator_answers_too, prepare=an_encoder_of_edges),
-    "texts": Smoke(
-        "--texts DATA --epsilons 4", "data epsilon", 8, ("default <= 75", "common >= 60"), prepare=reviews),
-    "ensemble": Smoke(
-        "--data digits --epsilons 4", "targets", 2, (
-            "targets == 'posterior' and (patches <= 90 or network <= 90 or ensemble <= 90)", "network <= 50")),
-    "image_stages": Smoke(
-        "--data digits --epsilons 4", "share", 2, (
-            "accuracy <= 90 or consensus <= 90", "share == 1 and candidates != 10", "share < 1 and candidates >= 10")),
-    "central_images": Smoke(
-        f"{DIGITS} --epsilons 1", "way epsilon", 6, (
-            "not 0.9 < certified_epsilon <= epsilon", "(delta == 0) != (way == 'names')", "accuracy <= 85"),
-        "no noise"),
-    "label_dp_pro": Smoke(
-        f"{DIGITS} --epsilons 4", "features method", 6, (
-            "method != 'moments' and noise <= 0.5", "accuracy <= 20", "method == 'moments' and accuracy <= 90")),
-    "many_stages": Smoke(
-        "--data digits --epsilons 2", "mixup method stage epoch", 2 * (16 + 32 + 3 + 4 + 1), (
-            private(2), "not 0 < accuracy <= top_2", "stage == 1 and candidates != 10",
-            "stage > 1 and candidates > 9.9", "epoch == 51 and accuracy <= 50"), "| LP-4ST |"),
-    "sensitivity": Smoke(
-        "--data digits --grids mixup", "first last", 16, (private(2), "top_k < 0.1"), "Chosen"),
-    "rates": Smoke(
-        "--quick --draws 2", "sweep problem dimension method rows epsilon", 0,
-        ("setting in ('local', 'central') and not 0 < certified_epsilon <= epsilon",),
-        "| regression | 1 | central | means |", also=rates_are_as_formulas_say),
-    "real_labels": Smoke(
-        "--data progression --epsilons 8", "randomizer learner", 0, (private(8, "randomizer == 'none'"),),
-        also=the_default_learns),
-    "numbers_in_print": Smoke(
-        "--crime DATA/crime.csv --housing DATA/housing.csv --epsilons 4", "data mechanism learner", 32, (
-            private(4, "mechanism in ('none', 'interval, true prior')"), "clipped_mse > mse * 1.001",
-            "mechanism == 'interval, true prior' and certified_epsilon < inf"),
-        "| *printed*: notebook, one run |", also=defaults_learn, prepare=communities_and_houses),
-    "effective_rows": Smoke(
-        "--data cancer --epsilons 1,3", "epsilon", 2, (
-            "not 0 < expected <= at_most <= rows", "rows != 417", "not 25 <= by_loss <= 417",
-            "abs(expected_ratio * by_loss / expected - 1) > 0.05", "epsilon == 3 and wrong >= 0.2"), "| cancer |"),
-    "forecasts": Smoke(
-        "--data progression --epsilons 8", "inputs", 3, (
-            "inputs == 'right inputs' and not 0.95 < ratio < 1.1", "inputs == 'defaults' and ratio <= 1.1"),
-        "| right inputs | progression |", also=one_error_for_all_inputs),
-    "audit_power": Smoke(
-        "--data rows_1e4,breast_cancer --epsilons 4", "data audit", 8, (
-            "data == 'rows_1e4' and audit == 'labels' and not 3 < shown < 4.5",),
-        "| breast_cancer | nothing released |", also=each_audit_shows_its_part),
-    "exposure": Smoke(
-        "--data breast_cancer", "labels epsilon", 10, (
-            "average < of_label", "labels == 'public' and epsilon == 8 and average <= of_label + 0.3"),
-        "| breast_cancer | released |"),
-    "rare_rows": Smoke(
-        "--data 20k --epsilons 16", "learner", 5, (
-            "learner != 'constant' and not 0.7 < area < 0.9", "not 0.6 < mean < 1.5")),
-    "rare_classes": Smoke(
-        "--data breast_cancer", "epsilon", 5, ("epsilon > 100 and area <= 95", "not 0.04 < share < 0.06"),
-        "| breast_cancer |"),
-    "own_label": Smoke(
-        "--models softmax --folds 3", "learned_from", 2, ("rows != 1991 or right <= 80",),
-        "| softmax | other people |"),
-    "loss_profile": Smoke(
-        "--data digits,susy", "lambda", 3, (
-            "not 0.4 < beyond_lower <= beyond <= beyond_upper <= 1",), prints="susy is left out",
-        also=bounds_are_in_order),
-    "features": Smoke(
-        f"{DIGITS} --scale 0.05 --noises 0.4", "setting method", 10, (
-            private(1.3863), "mechanism not in ('response', 'double')",
-            "setting == 'response, all rows' and method == 'likelihood' and test_accuracy <= 0.7"), "an ESTIMATE",
-        also=each_judge_gives_its_estimates),
-    "interval_coverage": Smoke(
-        "--families classes --sizes 200 --replicates 4 --epsilons 8", "", 0,
-        ("not printed_low + printed_high <= printed <= given <= 4",), "| classes | recall |",
-        also=every_statistic_has_a_row),
-    "coverage of folds": Smoke(
-        "--families folds --replicates 1 --epsilons 8", "", 0, ("given != 1",), also=scores_of_folds_have_intervals,
-        script="interval_coverage"),
-    "units": Smoke(
-        "--packages sklearn,no_such_package", "", 0, (), "| as they are | 0 of 0 |", "no_such_package is not installed",
-        also=tables_of_measurements_are_not_asked_about),
-    **{name: Smoke(
-        "--data drawn --epsilons 4 --replicates 1", "", 0,
-        ("mechanism == 'response' and unit == 1 and not 0.8 < width < 1.3",), "pooled coverage",
-        also=every_mechanism_is_released) for name in ("effects", "coefficients")},
-}  # fmt: skip
+    name: Smoke(**smoke)
+    for name, smoke in tomllib.loads(Path(__file__).with_name("experiments.toml").read_text("utf-8")).items()
+}
 
 
 @pytest.mark.slow
@@ -561,19 +440,21 @@ def test_an_experiment_on_small_data(tmp_path, name):
     script = smoke.script or name
     for folder in ("data", "cache", "results"):
         (tmp_path / folder).mkdir()
-    smoke.prepare(tmp_path / "data")
+    if smoke.prepare:
+        globals()[smoke.prepare](tmp_path / "data")
     typed = smoke.typed.replace("DATA", str(tmp_path / "data")).replace("CACHE", str(tmp_path / "cache"))
     draws = None if name in ("units", "loss_profile") else 1
     assert smoke.prints in run(f"{script}.py", results, *shlex.split(typed), draws=draws)
     rows = pd.read_csv(results / f"{script}.csv", keep_default_na=False, na_values=["", "nan"])
     assert rows[["recipe", "labeldp"]].notna().all(axis=None)
-    for condition in smoke.never:
+    for condition in smoke.conditions:
         assert rows.query(condition, engine="python").empty, condition
     if smoke.key:
         rows = rows.set_index(smoke.key.split())
         assert rows.index.is_unique
     assert len(rows) == (smoke.rows or len(rows)) > 0
-    smoke.also(rows, results)
+    if smoke.also:
+        globals()[smoke.also](rows, results)
     assert smoke.says in (results / f"{script}.md").read_text(encoding="utf-8")
     assert all(path.name.startswith(script) and path.suffix in (".csv", ".md", ".png") for path in results.iterdir())
 
