@@ -13,7 +13,7 @@ import numpy as np
 from labeldp._shapes import Bool, Float, Int, UInt8, UInt64
 from labeldp.privacy.channels._bitsets import pack
 from labeldp.privacy.channels._calibration import accept, bit_weight
-from labeldp.privacy.channels._channel import Columns, Levels, Membership, TransitionTable, require_words
+from labeldp.privacy.channels._channel import Columns, Membership, TransitionTable, require_words
 from labeldp.privacy.channels._class_channel import ClassSetChannel, ExchangeableChannel
 from labeldp.privacy.channels._kernels import draw_bits
 
@@ -41,7 +41,7 @@ class BitChannel(ClassSetChannel, ExchangeableChannel):
     independent_members: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not (self.classes >= 2 and 0 < self.false <= self.true < 1 << self.bits):
+        if not (self.classes >= 2 and 0 < self.false <= self.true < self.word):
             raise ValueError("expected 0 < false <= true below the number of words")
 
     @classmethod
@@ -63,7 +63,7 @@ class BitChannel(ClassSetChannel, ExchangeableChannel):
     @property
     def odds(self) -> Fraction:
         """``true (W - false) / ((W - true) false)``."""
-        return _bit_odds(self.true, self.false, 1 << self.bits)
+        return _bit_odds(self.true, self.false, self.word)
 
     @property
     def words_per_row(self) -> int:
@@ -75,14 +75,9 @@ class BitChannel(ClassSetChannel, ExchangeableChannel):
         """Upper halves decide unless one is that of a weight."""
         return (self.classes + 1) // 2
 
-    @property
-    def whole_words(self) -> int:
-        """All of them."""
-        return self.words_per_row
-
     def columns(self) -> Columns:
         """The bits of the two labels, which alone differ in distribution."""
-        p, q, word = self.true, self.false, 1 << self.bits
+        p, q, word = self.true, self.false, self.word
         chances = [((word - p, p), (word - q, q)), ((word - q, q), (word - p, p))]
         for one, other in itertools.product((0, 1), repeat=2):
             weights = [first[one] * second[other] for first, second in chances]
@@ -91,13 +86,12 @@ class BitChannel(ClassSetChannel, ExchangeableChannel):
     @property
     def losses(self) -> tuple[tuple[Fraction, Fraction], ...]:
         """The bit of the true label is 0, and that of the other is 1."""
-        word = 1 << self.bits
-        return ((self.odds, Fraction((word - self.true) * self.false, word**2)),)
+        return ((self.odds, Fraction((self.word - self.true) * self.false, self.word**2)),)
 
     @cached_property
     def membership(self) -> Membership:
         """The two weights; the bits are independent."""
-        p, q = (Fraction(weight, 1 << self.bits) for weight in (self.true, self.false))
+        p, q = (Fraction(weight, self.word) for weight in (self.true, self.false))
         return Membership.of(p, q, p * (1 - q) + (1 - p) * q)
 
     @property
@@ -111,10 +105,6 @@ class BitChannel(ClassSetChannel, ExchangeableChannel):
         """Write released sets as packed bits."""
         weights = self.bits // 2, self.true, self.false
         require_words(draw_bits(codes, words, self.classes, *weights, out))
-
-    def levels(self, released: np.ndarray) -> Levels:
-        """``odds`` for the classes in the set: the factors of all other bits are common to every true class."""
-        return Levels(self.mask(released), np.array(float(self.odds)))
 
     def possible(self, released: np.ndarray) -> Bool[np.ndarray, "n"]:
         """Every set."""

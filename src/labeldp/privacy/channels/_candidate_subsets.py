@@ -64,10 +64,9 @@ class CandidateSubsetChannel(ClassSetChannel, CandidateRows):
     whole_words: ClassVar[int] = 1  # the one for membership
 
     def __post_init__(self) -> None:
-        word = 1 << self.bits
         if not len(self.size) == len(self.member) == self.classes + 1:
             raise ValueError("expected one size and one weight for each number of candidates")
-        _worst(self.size, self.member, word)
+        _worst(self.size, self.member, self.word)
         self.check_candidates()
 
     @classmethod
@@ -78,7 +77,7 @@ class CandidateSubsetChannel(ClassSetChannel, CandidateRows):
     @cached_property
     def odds(self) -> Fraction:
         """The largest ratio over all possible numbers of candidates, labels outside them included."""
-        return _worst(self.size, self.member, 1 << self.bits)
+        return _worst(self.size, self.member, self.word)
 
     @property
     def detail(self) -> str:
@@ -126,7 +125,7 @@ class CandidateSubsetChannel(ClassSetChannel, CandidateRows):
     ) -> None:
         """Write released subsets as packed bits."""
         self.check_rows(codes, words)
-        member = np.array([weight % (1 << self.bits) for weight in self.member], dtype=np.uint64)  # 0 is not used
+        member = np.array([weight % self.word for weight in self.member], dtype=np.uint64)  # 0 is not used
         room = np.empty(8 * self.candidates.shape[1], dtype=np.int64)
         weights = np.array(self.size), member
         require_words(draw_candidate_subset(codes, words, self.candidates, *weights, room, out))
@@ -164,7 +163,7 @@ class CandidateSubsetChannel(ClassSetChannel, CandidateRows):
         """Likelihoods of a class in the subset and of a class outside the candidates, relative to another candidate."""
         if m < 2:
             return 1.0, 1.0
-        word, size = 1 << self.bits, self.size[m]
+        word, size = self.word, self.size[m]
         return float(self._among(m).odds), float(Fraction(word * (m - size), (word - self.member[m]) * m))
 
 

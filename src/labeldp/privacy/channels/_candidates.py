@@ -85,16 +85,14 @@ class CandidateChannel(SingleClassChannel, CandidateRows):
     kind: ClassVar[str] = "candidates"
     detail: ClassVar[str] = "one of a row's candidates"
     words_per_row: ClassVar[int] = 1  # which decides everything
-    whole_words: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        word = 1 << self.bits
         if not len(self.keep) == len(self.other) == self.classes + 1:
             raise ValueError("expected one pair of weights for each number of candidates")
-        if (self.keep[0], self.other[0]) != (word, 1):
+        if (self.keep[0], self.other[0]) != (self.word, 1):
             raise ValueError("expected the weights of no candidate, which are not used, in their one form")
         for m in range(1, self.classes + 1):
-            if not (self.keep[m] >= self.other[m] >= 1 and self.keep[m] + (m - 1) * self.other[m] == word):
+            if not (self.keep[m] >= self.other[m] >= 1 and self.keep[m] + (m - 1) * self.other[m] == self.word):
                 raise ValueError("expected keep >= other >= 1 that use every word once")
         self.check_candidates()
 
@@ -108,14 +106,13 @@ class CandidateChannel(SingleClassChannel, CandidateRows):
     def odds(self) -> Fraction:
         """The largest ratio over all possible numbers of candidates, labels outside them included."""
         pairs = enumerate(zip(self.keep, self.other, strict=True))
-        return max(_response_odds(keep, other, m, 1 << self.bits) for m, (keep, other) in pairs)
+        return max(_response_odds(keep, other, m, self.word) for m, (keep, other) in pairs)
 
     def columns(self) -> Columns:
         """A label outside yields each candidate with the weight ceil(W / m), except the last, which gets the rest."""
-        word = 1 << self.bits
         for m in range(2, self.classes + 1):
-            even = -(-word // m)
-            outside = ((even,), (word - (m - 1) * even,)) if m < self.classes else ((), ())
+            even = -(-self.word // m)
+            outside = ((even,), (self.word - (m - 1) * even,)) if m < self.classes else ((), ())
             for name, weights in zip(("a candidate", "the last candidate"), outside, strict=True):
                 yield f"{name} of {m}", (self.keep[m], self.other[m], *weights)
 
@@ -130,18 +127,16 @@ class CandidateChannel(SingleClassChannel, CandidateRows):
         worst of them, since hockey-stick divergences are jointly convex. Two labels outside have the same distribution.
         If an integer violates ``b_m <= u_z``, the worst loss with the channel's odds is returned.
         """
-        word = 1 << self.bits
         weights = [(m, self.keep[m], self.other[m]) for m in candidate_numbers(self.sizes, self.classes)]
-        if any(word - (m - 1) * -(-word // m) < other for m, _, other in weights):
+        if any(self.word - (m - 1) * -(-self.word // m) < other for m, _, other in weights):
             return super().losses
-        return tuple((Fraction(keep, other), Fraction(other, word)) for _, keep, other in weights)
+        return tuple((Fraction(keep, other), Fraction(other, self.word)) for _, keep, other in weights)
 
     @cached_property
     def membership(self) -> Membership:
         """For true classes among the candidates of each row; a row with one candidate discloses nothing."""
-        word = 1 << self.bits
-        true = np.array([float(Fraction(weight, word)) for weight in self.keep])[self.sizes]
-        other = np.array([float(Fraction(weight, word)) for weight in self.other])[self.sizes]
+        true = np.array([float(Fraction(weight, self.word)) for weight in self.keep])[self.sizes]
+        other = np.array([float(Fraction(weight, self.word)) for weight in self.other])[self.sizes]
         other = np.where(self.sizes == 1, 0.0, other)
         # one candidate leaves no two classes to distinguish: an infinite `apart` makes it no effective row
         return Membership(true, other, np.where(self.sizes == 1, np.inf, true + other))
@@ -156,9 +151,8 @@ class CandidateChannel(SingleClassChannel, CandidateRows):
     ) -> None:
         """Write released class codes."""
         self.check_rows(codes, words)
-        word = 1 << self.bits
         weights = [  # those of 0 and 1 candidates are not used: one candidate needs no word
-            (keep % word, other, -(-word // max(m, 2)))
+            (keep % self.word, other, -(-self.word // max(m, 2)))
             for m, (keep, other) in enumerate(zip(self.keep, self.other, strict=True))
         ]
         keep, other, uniform = np.array(weights, dtype=np.uint64).T
@@ -166,10 +160,9 @@ class CandidateChannel(SingleClassChannel, CandidateRows):
 
     def levels(self, released: Int[np.ndarray, "n"]) -> Levels:
         """``keep / other`` for the released class, one for other candidates, ``W / (m other)`` for classes outside."""
-        word = 1 << self.bits
         pairs = list(zip(self.keep, self.other, strict=True))
         high = np.array([keep / other for keep, other in pairs])[self.sizes]
-        outside = np.array([word / (max(m, 1) * other) for m, (_, other) in enumerate(pairs)])[self.sizes]
+        outside = np.array([self.word / (max(m, 1) * other) for m, (_, other) in enumerate(pairs)])[self.sizes]
         return Levels(self.mask(released), high, self.support(), outside)
 
     def possible(self, released: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
@@ -182,7 +175,7 @@ class CandidateChannel(SingleClassChannel, CandidateRows):
         """The candidates of one row as outcomes."""
         support = self.support(slice(row, row + 1))[0]
         outcomes = np.flatnonzero(support)
-        m, word = outcomes.size, 1 << self.bits
+        m, word = outcomes.size, self.word
         matrix = np.full((self.classes, m), float(Fraction(-(-word // m), word)))
         matrix[:, -1] = float(1 - (m - 1) * Fraction(-(-word // m), word))
         matrix[outcomes] = float(Fraction(self.other[m], word))

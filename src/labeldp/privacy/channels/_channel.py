@@ -154,9 +154,9 @@ class Channel(ABC):
         return self.words_per_row
 
     @property
-    @abstractmethod
     def whole_words(self) -> int:
         """Number of leading words of a row that are compared as a whole; halves of the other words are used."""
+        return self.words_per_row
 
     @abstractmethod
     def columns(self) -> Columns:
@@ -248,6 +248,11 @@ class Channel(ABC):
     def units(self) -> tuple[tuple[Channel, int], ...]:
         """The channel of a row and the number of rows of a privacy unit, for each group of rows."""
         return ((self, 1),)
+
+    @property
+    def word(self) -> int:
+        """Number of different words."""
+        return 1 << self.bits
 
     def matrix(self, row: int = 0) -> Float[np.ndarray, "k m"]:
         """P(outcome | true class) for one row, if it is small; the outcomes are ``table(row).outcomes``."""

@@ -188,6 +188,10 @@ class SingleClassChannel(ClassChannel):
         """The value of the released class."""
         return np.asarray(values[released])
 
+    def possible(self, released: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
+        """Every class."""
+        return (released >= 0) & (released < self.classes)
+
 
 @dataclass(frozen=True, eq=False)
 class ClassSetChannel(ClassChannel):
@@ -220,6 +224,10 @@ class EvenChannel(ClassChannel):
         """The two probabilities of ``membership``, whatever the class."""
         del codes
         return self.membership.true, self.membership.other
+
+    def levels(self, released: np.ndarray) -> Levels:
+        """``odds`` for the classes in the mask: every other factor is common to all true classes."""
+        return Levels(self.mask(released), np.array(float(self.odds)))
 
     def unbiased(self, released: object) -> Float[np.ndarray, "n k"]:
         """``(mask - other) / (true - other)``, and zero outside the support; see ``ClassChannel``."""

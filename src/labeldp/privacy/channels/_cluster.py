@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from labeldp._shapes import Bool, Float, Int, UInt64
+from labeldp._shapes import Float, Int, UInt64
 from labeldp.privacy._rounding import log_above
 from labeldp.privacy.channels._calibration import accept, bounds_resampled, cluster_weights, resampled_weights
 from labeldp.privacy.channels._channel import Columns, Levels, Membership, NumberLaw, TransitionTable
@@ -40,7 +40,6 @@ class ClusterChannel(SingleClassChannel):
 
     kind: ClassVar[str] = "cluster"
     words_per_row: ClassVar[int] = 1  # which decides everything
-    whole_words: ClassVar[int] = 1
     even: ClassVar[bool] = False
     identifies: ClassVar[bool] = True
     of_rows: ClassVar[tuple[str, ...]] = ("membership",)
@@ -49,7 +48,7 @@ class ClusterChannel(SingleClassChannel):
         if len(self.keep) != len(self.weights) or not self.keep:
             raise ValueError("expected a weight of the true class for each cluster")
         keep, limits = self._numbers
-        most = np.uint64((1 << self.bits) - 1)
+        most = np.uint64(self.word - 1)
         # increasing sums above 0 have not overflowed 2**64, so W less the last one is exactly the required keep
         rising = limits[:, 0].all() and (limits[:, 1:] > limits[:, :-1]).all() and (limits[:, -1] <= most).all()
         if not (rising and keep.all() and (keep == most - limits[:, -1] + np.uint64(1)).all()):
@@ -132,7 +131,7 @@ class ClusterChannel(SingleClassChannel):
         for the class of the least weight w, at every order, where it is that of (``1 + a / w``, ``w / W``).
         """
         pairs = zip(self.keep, map(min, self.weights), strict=True)
-        return tuple((1 + Fraction(keep, weight), Fraction(weight, 1 << self.bits)) for keep, weight in pairs)
+        return tuple((1 + Fraction(keep, weight), Fraction(weight, self.word)) for keep, weight in pairs)
 
     @cached_property
     def membership(self) -> Membership:
@@ -189,10 +188,6 @@ class ClusterChannel(SingleClassChannel):
         """
         require_one_law(self)
         return ()
-
-    def possible(self, released: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
-        """Every class."""
-        return (released >= 0) & (released < self.classes)
 
     def table(self, row: int = 0) -> TransitionTable:
         """Every class as an outcome."""

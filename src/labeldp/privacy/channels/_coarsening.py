@@ -48,19 +48,17 @@ class CoarseningChannel(ClassSetChannel):
     kind: ClassVar[str] = "coarsening"
     detail: ClassVar[str] = "one of a row's groups of adjacent classes"
     words_per_row: ClassVar[int] = 1  # which decides everything
-    whole_words: ClassVar[int] = 1
     even: ClassVar[bool] = False
     identifies: ClassVar[bool] = False
     of_rows: ClassVar[tuple[str, ...]] = ("sizes", "membership")
 
     def __post_init__(self) -> None:
-        word = 1 << self.bits
         if not len(self.keep) == len(self.other) == self.classes + 1:
             raise ValueError("expected one pair of weights for each number of groups")
-        if (self.keep[:2], self.other[:2]) != ((word, word), (1, 1)):
+        if (self.keep[:2], self.other[:2]) != ((self.word, self.word), (1, 1)):
             raise ValueError("expected the weights of no group and of one, which decide nothing, in their one form")
         for m in range(2, self.classes + 1):
-            if not (self.keep[m] >= self.other[m] >= 1 and self.keep[m] + (m - 1) * self.other[m] == word):
+            if not (self.keep[m] >= self.other[m] >= 1 and self.keep[m] + (m - 1) * self.other[m] == self.word):
                 raise ValueError("expected keep >= other >= 1 that use every word once")
         if self.firsts.shape[1] != (self.classes + 7) // 8 or beyond(self.firsts, self.classes):
             raise ValueError(f"expected first classes of groups among {self.classes} classes, found others")
@@ -103,9 +101,8 @@ class CoarseningChannel(ClassSetChannel):
         Two classes of one group have the same distribution; two of different groups are two classes of randomized
         response on m classes.
         """
-        word = 1 << self.bits
         numbers = candidate_numbers(self.sizes, self.classes)
-        return tuple((Fraction(self.keep[m], self.other[m]), Fraction(self.other[m], word)) for m in numbers)
+        return tuple((Fraction(self.keep[m], self.other[m]), Fraction(self.other[m], self.word)) for m in numbers)
 
     @cached_property
     def membership(self) -> Membership:
@@ -127,8 +124,7 @@ class CoarseningChannel(ClassSetChannel):
         """Write released groups as packed bits."""
         if not codes.size == len(words) == len(self.firsts):
             raise ValueError("expected groups and words for each label")
-        word = 1 << self.bits  # one group needs no word
-        keep = np.array([weight % word for weight in self.keep], dtype=np.uint64)
+        keep = np.array([weight % self.word for weight in self.keep], dtype=np.uint64)  # one group needs no word
         other = np.array(self.other, dtype=np.uint64)
         draw_coarsening(codes, words, self.classes, self.firsts, self.sizes, keep, other, out)
 
@@ -198,8 +194,7 @@ class CoarseningChannel(ClassSetChannel):
     @cached_property
     def _chances(self) -> tuple[Float[np.ndarray, "numbers"], Float[np.ndarray, "numbers"]]:
         """Probabilities of the true class's group and of another one, at each number of groups."""
-        word = 1 << self.bits
-        keep, other = (np.array([float(Fraction(w, word)) for w in each]) for each in (self.keep, self.other))
+        keep, other = (np.array([float(Fraction(w, self.word)) for w in each]) for each in (self.keep, self.other))
         return keep, other
 
 

@@ -176,7 +176,7 @@ class GridChannel(SingleNumberChannel):
     bins: ClassVar[None] = None  # any number may be released for any label
 
     def __post_init__(self) -> None:
-        knots, outcomes, word = len(self.weights), len(self.values), 1 << self.bits
+        knots, outcomes, word = len(self.weights), len(self.values), self.word
         if not (2 <= knots <= min(self.classes, MOST_KNOTS) and 1 <= outcomes <= MOST_OUTCOMES):
             raise ValueError(f"expected 2 to {MOST_KNOTS} knots, and 1 to {MOST_OUTCOMES} outcomes")
         if any(len(row) != outcomes or min(row) < 1 or sum(row) != word for row in self.weights):
@@ -199,11 +199,6 @@ class GridChannel(SingleNumberChannel):
         """One word for the outcome, and one for the knot unless every point is a knot."""
         return 1 if self.pieces == self.classes - 1 else 2
 
-    @property
-    def whole_words(self) -> int:
-        """All of them."""
-        return self.words_per_row
-
     def columns(self) -> Columns:
         """Each outcome from every knot; between knots the distribution is a mixture of those of two knots."""
         for z, weights in enumerate(zip(*self.weights, strict=True)):
@@ -217,12 +212,12 @@ class GridChannel(SingleNumberChannel):
     @cached_property
     def chances(self) -> Float[np.ndarray, "knots m"]:
         """P(outcome | knot)."""
-        return np.array([[weight / (1 << self.bits) for weight in row] for row in self.weights])
+        return np.array([[weight / self.word for weight in row] for row in self.weights])
 
     @cached_property
     def bias(self) -> float:
         """Exact at knots; between them the probability of a knot is off by less than one word."""
-        word, gap = 1 << self.bits, Fraction(self.classes - 1, self.pieces)
+        word, gap = self.word, Fraction(self.classes - 1, self.pieces)
         means = [
             Fraction(sum(w * v for w, v in zip(row, self.values, strict=True)), word * PARTS) for row in self.weights
         ]
@@ -233,18 +228,18 @@ class GridChannel(SingleNumberChannel):
     def mixture(self, codes: Int[np.ndarray, "n"]) -> Mixture:
         """The two knots around each grid point."""
         lower, rest = np.divmod(np.asarray(codes, dtype=np.int64) * self.pieces, self.classes - 1)
-        return lower, np.minimum(lower + 1, self.pieces), self._limits_of_knots(rest) / float(1 << self.bits)
+        return lower, np.minimum(lower + 1, self.pieces), self._limits_of_knots(rest) / float(self.word)
 
     def _limits_of_knots(self, rest: Int[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
         """Number of words that round a label to the upper knot: ``rest * 2**bits / (k - 1)``, rounded up."""
-        whole, over = divmod(1 << self.bits, self.classes - 1)
+        whole, over = divmod(self.word, self.classes - 1)
         return rest * float(whole) + np.ceil(rest * over / (self.classes - 1))
 
     def draw_into(
         self, out: Int[np.ndarray, "n"], codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]
     ) -> None:
         """Write indices of outcomes."""
-        whole, over = divmod(1 << self.bits, self.classes - 1) if self.words_per_row == 2 else (0, 0)
+        whole, over = divmod(self.word, self.classes - 1) if self.words_per_row == 2 else (0, 0)
         draw_grid(codes, words, self._limits, self.classes - 1, whole, over, out)
 
     @cached_property
@@ -301,13 +296,12 @@ class BinChannel(SingleNumberChannel):
 
     kind: ClassVar[str] = "bins"
     words_per_row: ClassVar[int] = 1  # which decides everything
-    whole_words: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         bins = len(self.starts)
         if not 1 <= bins <= min(self.classes, MOST_OUTCOMES) or len(self.values) != bins:
             raise ValueError(f"expected 1 to {MOST_OUTCOMES} bins and a number for each")
-        if self.keep + (bins - 1) * self.other != 1 << self.bits or (bins > 1 and not self.keep >= self.other >= 1):
+        if self.keep + (bins - 1) * self.other != self.word or (bins > 1 and not self.keep >= self.other >= 1):
             raise ValueError("expected keep >= other >= 1 that use every word once")
         if bins == 1 and self.other:
             raise ValueError("expected no weight for other bins, where there is one")
@@ -328,8 +322,7 @@ class BinChannel(SingleNumberChannel):
     @property
     def vertices(self) -> Float[np.ndarray, "bins m"]:
         """``keep`` for a bin itself, ``other`` for the others."""
-        word = 1 << self.bits
-        return np.where(np.eye(len(self.starts), dtype=np.bool_), self.keep / word, self.other / word)
+        return np.where(np.eye(len(self.starts), dtype=np.bool_), self.keep / self.word, self.other / self.word)
 
     def mixture(self, codes: Int[np.ndarray, "n"]) -> Mixture:
         """That of the label's bin alone."""
@@ -339,7 +332,7 @@ class BinChannel(SingleNumberChannel):
     @property
     def bins(self) -> Bins:
         """The bins, with their probabilities."""
-        firsts, word = np.array(self.starts), float(1 << self.bits)
+        firsts, word = np.array(self.starts), float(self.word)
         lasts = np.append(firsts[1:], self.classes) - 1
         return Bins(firsts, lasts, self.steps[0], self.keep / word, self.other / word)
 
@@ -350,7 +343,7 @@ class BinChannel(SingleNumberChannel):
     @cached_property
     def bias(self) -> float:
         """The largest distance of a bin's mean from the points in the bin."""
-        word, total = 1 << self.bits, sum(self.values)
+        word, total = self.word, sum(self.values)
         ends = zip(self.starts, (*(start - 1 for start in self.starts[1:]), self.classes - 1), strict=True)
         distances = [
             abs(Fraction(self.other * total + (self.keep - self.other) * value, word * PARTS) - end)

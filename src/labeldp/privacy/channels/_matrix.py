@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from labeldp._shapes import Bool, Float, Int, UInt64
+from labeldp._shapes import Float, Int, UInt64
 from labeldp.errors import InputError
 from labeldp.privacy.channels._channel import Columns, Levels, Membership, NumberLaw, TransitionTable, released_labels
 from labeldp.privacy.channels._class_channel import SingleClassChannel
@@ -37,14 +37,13 @@ class MatrixChannel(SingleClassChannel):
 
     kind: ClassVar[str] = "matrix"
     words_per_row: ClassVar[int] = 1  # which decides everything
-    whole_words: ClassVar[int] = 1
     even: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not 2 <= self.classes == len(self.weights) <= MOST_CLASSES:
             raise ValueError(f"expected weights for each of 2 to {MOST_CLASSES} true classes")
         for line in self.weights:
-            if len(line) != self.classes or sum(line) != 1 << self.bits:
+            if len(line) != self.classes or sum(line) != self.word:
                 raise ValueError("expected a weight of each class that use every word once")
         if not 0 <= self.slack < min(map(min, self.weights)):
             raise ValueError("expected weights above their slack")
@@ -154,18 +153,13 @@ class MatrixChannel(SingleClassChannel):
         points = np.arange(self.classes, dtype=np.float64)
         return (NumberLaw(points, self._chances @ (self._inverse @ points) ** 2 - points**2),)
 
-    def possible(self, released: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
-        """Every class."""
-        return (released >= 0) & (released < self.classes)
-
     def table(self, row: int = 0) -> TransitionTable:  # noqa: ARG002 (all rows are alike)
         """Every class as an outcome."""
         return TransitionTable(np.arange(self.classes, dtype=np.int32), self._chances)
 
     @cached_property
     def _chances(self) -> Float[np.ndarray, "k k"]:
-        word = 1 << self.bits
-        chances = np.array([[float(Fraction(weight, word)) for weight in line] for line in self.weights])
+        chances = np.array([[float(Fraction(weight, self.word)) for weight in line] for line in self.weights])
         chances.flags.writeable = False
         return chances
 

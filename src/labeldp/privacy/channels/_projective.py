@@ -12,7 +12,7 @@ import numpy as np
 
 from labeldp._shapes import Bool, Float, Int, UInt64
 from labeldp.privacy.channels._calibration import accept, subset_weight
-from labeldp.privacy.channels._channel import Columns, Levels, Membership, NumberLaw, TransitionTable, require_words
+from labeldp.privacy.channels._channel import Columns, Membership, NumberLaw, TransitionTable, require_words
 from labeldp.privacy.channels._class_channel import EvenChannel
 from labeldp.privacy.channels._kernels import draw_points, write_masks
 from labeldp.privacy.channels._subset import LARGEST_TABLE, subset_odds, words_for_picks
@@ -66,7 +66,7 @@ class ProjectiveChannel(EvenChannel):
     def __post_init__(self) -> None:
         if not (self.classes >= 2 and self.points <= _MOST_POINTS):
             raise ValueError(f"expected two classes or more, and at most {_MOST_POINTS} points")
-        if not (0 < self.member < 1 << self.bits and self.odds >= 1):
+        if not (0 < self.member < self.word and self.odds >= 1):
             raise ValueError("expected a weight that favours points orthogonal to that of the true class")
 
     @classmethod
@@ -95,7 +95,7 @@ class ProjectiveChannel(EvenChannel):
     @property
     def odds(self) -> Fraction:
         """``A (N - f) / ((W - A) f)`` with f favoured points, as of subsets of f among N classes."""
-        return subset_odds(self.points, self.favoured, self.member, 1 << self.bits)
+        return subset_odds(self.points, self.favoured, self.member, self.word)
 
     @property
     def detail(self) -> str:
@@ -117,7 +117,7 @@ class ProjectiveChannel(EvenChannel):
         others = self.points - self.favoured
         yield (
             "a point from a class that is orthogonal to it",
-            (self.member * others, ((1 << self.bits) - self.member) * self.favoured),
+            (self.member * others, (self.word - self.member) * self.favoured),
         )
 
     @property
@@ -129,20 +129,20 @@ class ProjectiveChannel(EvenChannel):
     def _pairs(self) -> tuple[Fraction, Fraction]:
         """Probabilities that the set contains another class, together with the true one and without it."""
         points, favoured, shared = _counts(self.order, self.dimension)
-        true = Fraction(self.member, 1 << self.bits)
+        true = Fraction(self.member, self.word)
         return true * Fraction(shared, favoured), (1 - true) * Fraction(favoured - shared, points - favoured)
 
     @cached_property
     def membership(self) -> Membership:
         """``A / W`` for the true class; for another one from the points that two hyperplanes share."""
-        true, (together, alone) = Fraction(self.member, 1 << self.bits), self._pairs
+        true, (together, alone) = Fraction(self.member, self.word), self._pairs
         return Membership.of(true, together + alone, true - together + alone)
 
     def draw_into(
         self, out: Int[np.ndarray, "n"], codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]
     ) -> None:
         """Write numbers of points."""
-        weights = self.member, (1 << self.bits) - self.member, self.favoured, self.points - self.favoured
+        weights = self.member, self.word - self.member, self.favoured, self.points - self.favoured
         require_words(draw_points(codes, words, *self._geometry, *weights, out))
 
     @cached_property
@@ -179,10 +179,6 @@ class ProjectiveChannel(EvenChannel):
         one, two = self._vectors(released), self._vectors(classes)
         return np.asarray((one * two).sum(axis=1) % self.order == 0)
 
-    def levels(self, released: np.ndarray) -> Levels:
-        """``odds`` for the classes in the set."""
-        return Levels(self.mask(released), np.array(float(self.odds)))
-
     def possible(self, released: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
         """Every point."""
         return np.asarray((released >= 0) & (released < self.points))
@@ -197,7 +193,7 @@ class ProjectiveChannel(EvenChannel):
     @property
     def _chances(self) -> tuple[float, float]:
         """P(point | true class), if the two are orthogonal and if they are not."""
-        true = Fraction(self.member, 1 << self.bits)
+        true = Fraction(self.member, self.word)
         return float(true / self.favoured), float((1 - true) / (self.points - self.favoured))
 
     def number_laws(self) -> tuple[NumberLaw, ...]:

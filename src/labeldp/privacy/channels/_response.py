@@ -9,9 +9,9 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from labeldp._shapes import Bool, Float, Int, UInt64
+from labeldp._shapes import Float, Int, UInt64
 from labeldp.privacy.channels._calibration import accept, response_weights
-from labeldp.privacy.channels._channel import Columns, Levels, Membership, TransitionTable
+from labeldp.privacy.channels._channel import Columns, Membership, TransitionTable
 from labeldp.privacy.channels._class_channel import ExchangeableChannel, SingleClassChannel
 from labeldp.privacy.channels._kernels import draw_response
 
@@ -29,11 +29,10 @@ class ResponseChannel(SingleClassChannel, ExchangeableChannel):
 
     kind: ClassVar[str] = "response"
     words_per_row: ClassVar[int] = 1  # which decides everything
-    whole_words: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         total = self.keep + (self.classes - 1) * self.other
-        if not (self.classes >= 2 and self.keep >= self.other >= 1 and total == 1 << self.bits):
+        if not (self.classes >= 2 and self.keep >= self.other >= 1 and total == self.word):
             raise ValueError("expected keep >= other >= 1 that use every word once")
 
     @classmethod
@@ -70,12 +69,12 @@ class ResponseChannel(SingleClassChannel, ExchangeableChannel):
     @property
     def losses(self) -> tuple[tuple[Fraction, Fraction], ...]:
         """The class of the other label is released with weight ``other``."""
-        return ((self.odds, Fraction(self.other, 1 << self.bits)),)
+        return ((self.odds, Fraction(self.other, self.word)),)
 
     @cached_property
     def membership(self) -> Membership:
         """``keep / W`` and ``other / W``; one class is released, so the two events exclude each other."""
-        true, other = (Fraction(weight, 1 << self.bits) for weight in (self.keep, self.other))
+        true, other = (Fraction(weight, self.word) for weight in (self.keep, self.other))
         return Membership.of(true, other, true + other)
 
     @property
@@ -88,14 +87,6 @@ class ResponseChannel(SingleClassChannel, ExchangeableChannel):
     ) -> None:
         """Write released class codes."""
         draw_response(codes, words, self.classes, self.keep, self.other, out)
-
-    def levels(self, released: Int[np.ndarray, "n"]) -> Levels:
-        """``keep / other`` for the released class."""
-        return Levels(self.mask(released), np.array(float(self.odds)))
-
-    def possible(self, released: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
-        """Every class."""
-        return (released >= 0) & (released < self.classes)
 
     def table(self, row: int = 0) -> TransitionTable:  # noqa: ARG002 (all rows are alike)
         """Every class as an outcome."""

@@ -15,7 +15,7 @@ from labeldp._arrays import read_only
 from labeldp._shapes import Bool, Float, Int, UInt8, UInt64
 from labeldp.privacy.channels._bitsets import pack
 from labeldp.privacy.channels._calibration import accept, subset_weight
-from labeldp.privacy.channels._channel import Columns, Levels, Membership, TransitionTable, require_words
+from labeldp.privacy.channels._channel import Columns, Membership, TransitionTable, require_words
 from labeldp.privacy.channels._class_channel import ClassSetChannel, ExchangeableChannel
 from labeldp.privacy.channels._kernels import draw_listed_subset, draw_subset
 from labeldp.privacy.channels._utility import subset_chances
@@ -43,7 +43,7 @@ class SubsetChannel(ClassSetChannel, ExchangeableChannel):
     whole_words: ClassVar[int] = 1  # the one for membership
 
     def __post_init__(self) -> None:
-        if not (1 <= self.size < self.classes and 0 < self.member < 1 << self.bits and self.odds >= 1):
+        if not (1 <= self.size < self.classes and 0 < self.member < self.word and self.odds >= 1):
             raise ValueError("expected a subset of some but not all classes that favours the true one")
 
     @classmethod
@@ -56,7 +56,7 @@ class SubsetChannel(ClassSetChannel, ExchangeableChannel):
     @property
     def odds(self) -> Fraction:
         """``A (classes - size) / ((W - A) size)``: the ratio of a subset with the true class to one without it."""
-        return subset_odds(self.classes, self.size, self.member, 1 << self.bits)
+        return subset_odds(self.classes, self.size, self.member, self.word)
 
     @property
     def detail(self) -> str:
@@ -81,19 +81,19 @@ class SubsetChannel(ClassSetChannel, ExchangeableChannel):
     def columns(self) -> Columns:
         """A subset from a class in it, and from one outside."""
         inside = Fraction(self.member, math.comb(self.classes - 1, self.size - 1))
-        without = Fraction((1 << self.bits) - self.member, math.comb(self.classes - 1, self.size))
+        without = Fraction(self.word - self.member, math.comb(self.classes - 1, self.size))
         yield "a subset that contains the true class", (inside, without)
 
     @property
     def losses(self) -> tuple[tuple[Fraction, Fraction], ...]:
         """The true class is out, and the other label among ``size`` of the other classes."""
-        out = 1 - Fraction(self.member, 1 << self.bits)
+        out = 1 - Fraction(self.member, self.word)
         return ((self.odds, out * Fraction(self.size, self.classes - 1)),)
 
     @cached_property
     def membership(self) -> Membership:
         """``A / W`` for the true class; the other classes share the other places."""
-        true = Fraction(self.member, 1 << self.bits)
+        true = Fraction(self.member, self.word)
         return Membership.of(*subset_chances(true, Fraction(self.size), self.classes))
 
     @property
@@ -107,14 +107,10 @@ class SubsetChannel(ClassSetChannel, ExchangeableChannel):
     ) -> None:
         """Write released subsets as packed bits."""
         if self.listed:
-            weights = self.member, (1 << self.bits) - self.member, math.comb(self.classes - 1, self.size - 1)
+            weights = self.member, self.word - self.member, math.comb(self.classes - 1, self.size - 1)
             require_words(draw_listed_subset(codes, words, *weights, lists_of(self.classes, self.size), out))
         else:
             require_words(draw_subset(codes, words, self.classes, self.size, self.member, out))
-
-    def levels(self, released: np.ndarray) -> Levels:
-        """``odds`` for the classes in the subset."""
-        return Levels(self.mask(released), np.array(float(self.odds)))
 
     def possible(self, released: np.ndarray) -> Bool[np.ndarray, "n"]:
         """Every set of that size."""
@@ -128,7 +124,7 @@ class SubsetChannel(ClassSetChannel, ExchangeableChannel):
         mask = np.zeros((count, self.classes), dtype=np.bool_)
         for outcome, subset in zip(mask, itertools.combinations(range(self.classes), self.size), strict=True):
             outcome[list(subset)] = True
-        true = Fraction(self.member, 1 << self.bits)
+        true = Fraction(self.member, self.word)
         inside = float(true / math.comb(self.classes - 1, self.size - 1))
         outside = float((1 - true) / math.comb(self.classes - 1, self.size))
         return TransitionTable(pack(mask), np.where(mask.T, inside, outside))
