@@ -22,8 +22,8 @@ from .mechanisms.randomizers._bins import BinResponse as BinResponse
 from .mechanisms.randomizers._bits import BitResponse as BitResponse
 from .mechanisms.randomizers._cluster import ClusterParameters as ClusterParameters
 from .mechanisms.randomizers._cluster import ClusterResponse as ClusterResponse
-from .mechanisms.randomizers._minimax import MinimaxResponse as MinimaxResponse
-from .mechanisms.randomizers._minimax import best_number_response as best_number_response
+from .mechanisms.randomizers._optimal import MinimaxResponse as MinimaxResponse
+from .mechanisms.randomizers._optimal import best_number_response as best_number_response
 from .mechanisms.randomizers._numbers import LaplaceResponse as LaplaceResponse
 from .mechanisms.randomizers._numbers import OneBitResponse as OneBitResponse
 from .mechanisms.randomizers._numbers import PiecewiseResponse as PiecewiseResponse
@@ -57,7 +57,7 @@ from .release.curator._cluster_response import cluster_response as cluster_respo
 from .release.released._concat import concatenate as concatenate
 from .release.curator._counted_response import counted_response as counted_response
 from .release.curator._curator import Curator as Curator
-from .release.curator._random_split import public_split as public_split
+from .release.curator._cluster_response import public_split as public_split
 from .release.released._public import public_columns as public_columns
 from .release.released._release import Release as Release
 from .release.released._row_release import RowRelease as RowRelease

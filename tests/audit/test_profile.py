@@ -12,9 +12,8 @@ from labeldp._confidence_intervals import clopper_pearson_lower, clopper_pearson
 from labeldp.audit import Neighbourhood, loss_profile
 from labeldp.audit.attacks import neighbour_sums
 from labeldp.audit.attacks._class_probability import ClassIndicators, mean_lower_bound
-from labeldp.audit.attacks._dkw_band import survival_band
 from labeldp.audit.attacks._instance_loss import InstanceLoss
-from labeldp.audit.attacks._profile import shares_at
+from labeldp.audit.attacks._profile import shares_at, survival_band
 from labeldp.errors import EpsilonError, InputError
 
 SPACE = dp.Classes(["no", "yes"])

@@ -16,8 +16,8 @@ from scipy.stats import binom, norm
 from labeldp import Classes, LabelMoments
 from labeldp._random_words import SecureWords, TapeWords, Words
 from labeldp.errors import EpsilonError, InputError, LabelError
-from labeldp.mechanisms.queries import DeltaWarning, _grids, _moments, _noise, promise_of
-from labeldp.mechanisms.queries._grids import FeatureGrid
+from labeldp.mechanisms.queries import DeltaWarning, _moments, _noise, promise_of
+from labeldp.mechanisms.queries._moments import FeatureGrid
 from labeldp.mechanisms.queries._noise import LARGEST_DEVIATION, rounded_normal
 from labeldp.mechanisms.queries._noise_kernels import inside
 from labeldp.privacy.accounting import GaussianNoise
@@ -179,7 +179,7 @@ def test_sums_are_exact(form, monkeypatch):
         for i in range(5)
     ]
     assert grid.sums(codes, 3).tolist() == exact
-    monkeypatch.setattr(_grids, "_AT_ONCE", 17)
+    monkeypatch.setattr(_moments, "_AT_ONCE", 17)
     again = FeatureGrid.of(FORMS[form](features), None)
     assert again.sums(codes, 3).tolist() == exact
     assert again.longest_squared == grid.longest_squared
@@ -188,9 +188,9 @@ def test_sums_are_exact(form, monkeypatch):
 def test_wide_sparse_features_are_not_written_out(monkeypatch):
     """Blocks of sparse features have as many rows as blocks of one column."""
     features = sparse.csr_array(([3.0, 4.0, 1.0], ([0, 0, 2], [7, 999_999, 5])), shape=(3, 1_000_000))
-    monkeypatch.setattr(_grids, "_AT_ONCE", 9)
+    monkeypatch.setattr(_moments, "_AT_ONCE", 9)
     grid = FeatureGrid.of(features, None)
-    assert [block.shape[0] for block in _grids._blocks(grid.steps, 3)] == [3]
+    assert [block.shape[0] for block in _moments._blocks(grid.steps, 3)] == [3]
     sums = grid.sums(np.array([1, 0, 2]), 3) * 2.0**-grid.bits
     assert sums[[7, 999_999, 5]].tolist() == [[0, 3, 0], [0, 4, 0], [0, 0, 1]]
     assert grid.longest_squared == 25 * 4**grid.bits

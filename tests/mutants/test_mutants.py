@@ -34,7 +34,6 @@ ACCURACY_ALONE = (
     "privacy/channels/_coarsening.py",
     "mechanisms/randomizers/_groups.py",
     "mechanisms/randomizers/_column_generation.py",
-    "mechanisms/randomizers/_minimax.py",
     "mechanisms/randomizers/_optimal.py",
     "mechanisms/randomizers/_bins.py",
 )

@@ -333,7 +333,7 @@ def test_a_split_is_of_all_rows(count, shares):
 
 def test_parts_of_very_many_rows_never_add_up(monkeypatch):
     """Rows are parted in so few runs that the account tells parts apart."""
-    monkeypatch.setattr("labeldp.release.curator._random_split._MOST_RUNS", 24)
+    monkeypatch.setattr("labeldp.release.curator._cluster_response._MOST_RUNS", 24)
     monkeypatch.setattr("labeldp.privacy.accounting._account._MOST_RANGES", 30)
     curator = dp.Curator(LABELS, SPACE, budget=1.0)
     assert dp.concatenate(staged(curator)).guarantee.epsilon == curator.spent[0] == 1.0

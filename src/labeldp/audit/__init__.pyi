@@ -18,5 +18,5 @@ from .pipelines._canaries import plant_canaries as plant_canaries
 from .pipelines._discriminator import Discriminator as Discriminator
 from .pipelines._discriminator import estimate_divergence as estimate_divergence
 from .pipelines._one_run import audit_pipeline as audit_pipeline
-from .pipelines._pairs import ObservedPairs as ObservedPairs
-from .pipelines._pairs import PlantedPairs as PlantedPairs
+from .pipelines._one_run import ObservedPairs as ObservedPairs
+from .pipelines._one_run import PlantedPairs as PlantedPairs

@@ -11,7 +11,7 @@ from labeldp import Classes, Curator
 from labeldp.errors import InputError
 from labeldp.learning.features import EncoderCard
 from labeldp.learning.images import EncoderFeatures, ImageEncoder, PatchClassifier, onnx_encoder
-from labeldp.learning.images._onnx import check_message
+from labeldp.learning.images._image_encoder import check_message
 
 SPACE = Classes(["no", "yes"])
 CARD = EncoderCard("edges", "0" * 64, "CC0-1.0", "none", (3, 12, 12), 3)

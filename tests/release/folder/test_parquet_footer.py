@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from labeldp.errors import VerificationError
-from labeldp.release.folder._parquet_footer import Chunk, chunks
+from labeldp.release.folder._limits import Chunk, chunks
 
 HERE = Path(__file__).parents[2]
 NUMBERS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "ZSTD": 6}

@@ -6,5 +6,5 @@ from ._discriminator import divergence_of_log_odds as divergence_of_log_odds
 from ._discriminator import estimate_divergence as estimate_divergence
 from ._discriminator import held_out_log_odds as held_out_log_odds
 from ._one_run import audit_pipeline as audit_pipeline
-from ._pairs import ObservedPairs as ObservedPairs
-from ._pairs import PlantedPairs as PlantedPairs
+from ._one_run import ObservedPairs as ObservedPairs
+from ._one_run import PlantedPairs as PlantedPairs

@@ -2,9 +2,9 @@ from ._kernel_sums import Evidence as Evidence
 from ._kernel_sums import ExactSum as ExactSum
 from ._kernel_sums import Grid as Grid
 from ._kernel_sums import KernelSums as KernelSums
-from ._kernels import Kernels as Kernels
-from ._kernels import nearness as nearness
-from ._kernels import squared_distances as squared_distances
+from ._kernel_sums import Kernels as Kernels
+from ._kernel_sums import nearness as nearness
+from ._kernel_sums import squared_distances as squared_distances
 from ._moments import HEADS as HEADS
 from ._moments import HeadLoss as HeadLoss
 from ._moments import Moments as Moments

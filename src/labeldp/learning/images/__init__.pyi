@@ -12,4 +12,4 @@ from ._encoder_features import EncoderFeatures as EncoderFeatures
 from ._image_encoder import ImageEncoder as ImageEncoder
 from ._image_encoder import cache_folder as cache_folder
 from ._kernel_head import KernelHead as KernelHead
-from ._onnx import onnx_encoder as onnx_encoder
+from ._image_encoder import onnx_encoder as onnx_encoder

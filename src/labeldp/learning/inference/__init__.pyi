@@ -6,7 +6,7 @@ from ._effects import mean_difference as mean_difference
 from ._effects import OutcomeEffect as OutcomeEffect
 from ._effects import treatment_effect as treatment_effect
 from ._effects import Overlap as Overlap
-from ._set_rule import PredictionSets as PredictionSets
+from ._sets import PredictionSets as PredictionSets
 from ._sets import calibrated_sets as calibrated_sets
 from ._sets import prediction_sets as prediction_sets
 from ._sets import share_in_intervals as share_in_intervals

@@ -1,4 +1,4 @@
-from ._area import auc as auc
+from ._class_means import auc as auc
 from ._class_means import balanced_accuracy as balanced_accuracy
 from ._class_means import mean_auc as mean_auc
 from ._classes import LOG_LIKELIHOOD as LOG_LIKELIHOOD

@@ -23,4 +23,4 @@ from ._stages import learn_in_stages as learn_in_stages
 from ._model import IN_MEMORY as IN_MEMORY
 from ._stored import bytes_of_row as bytes_of_row
 from ._stored import free_memory as free_memory
-from ._open_encoder import open_encoder as open_encoder
+from ._network_model import open_encoder as open_encoder

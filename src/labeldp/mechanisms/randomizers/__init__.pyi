@@ -14,8 +14,8 @@ from ._group_privacy import per_unit as per_unit
 from ._group_privacy import share_of as share_of
 from ._group_privacy import undivided as undivided
 from ._group_privacy import unit_sizes as unit_sizes
-from ._minimax import MinimaxResponse as MinimaxResponse
-from ._minimax import best_number_response as best_number_response
+from ._optimal import MinimaxResponse as MinimaxResponse
+from ._optimal import best_number_response as best_number_response
 from ._numbers import LaplaceResponse as LaplaceResponse
 from ._numbers import OneBitResponse as OneBitResponse
 from ._numbers import PiecewiseResponse as PiecewiseResponse

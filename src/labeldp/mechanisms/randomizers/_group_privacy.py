@@ -10,7 +10,7 @@ import numpy as np
 
 from labeldp._shapes import Int
 from labeldp.errors import InputError
-from labeldp.mechanisms.randomizers._minimax import best_number_response
+from labeldp.mechanisms.randomizers._optimal import best_number_response
 from labeldp.mechanisms.randomizers._randomizer import Randomizer
 from labeldp.mechanisms.randomizers._response import RandomizedResponse
 from labeldp.mechanisms.randomizers._subset import SubsetResponse, best_response

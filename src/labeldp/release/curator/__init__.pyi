@@ -7,7 +7,7 @@ from ._counted_response import counted as counted
 from ._counted_response import counted_response as counted_response
 from ._counted_response import share_of_points as share_of_points
 from ._curator import Curator as Curator
-from ._random_split import public_split as public_split
+from ._cluster_response import public_split as public_split
 from ._sink import clashing as clashing
 from ._sink import FolderSink as FolderSink
 from ._sink import GivenRows as GivenRows

@@ -28,7 +28,7 @@ from ._parts import TablePart as TablePart
 from ._parts import choose as choose
 from ._parts import parts_of as parts_of
 from ._copies import CopyCounter as CopyCounter
-from ._given_out import number_rows as number_rows
+from ._identities import number_rows as number_rows
 from ._identities import Identity as Identity
 from ._identities import IdentityFinder as IdentityFinder
 from ._identities import are_people as are_people
