@@ -1,6 +1,10 @@
 """Kept columns of a CSV leave as they came: as the type that gives back every text, or as text."""
 
+from __future__ import annotations
+
 import csv
+import datetime as dt
+import shlex
 from datetime import date, datetime
 
 import pyarrow as pa
@@ -9,10 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labeldp import Classes, release_table, verify
+from labeldp import Classes, Interval, release_table, verify
 from labeldp.cli import main
-from labeldp.columns import ColumnType, read_as
-from labeldp.release.tables import open_table, typed
+from labeldp.columns import ColumnType, Notation, numbers_as_texts, proposed_notation, read_as
+from labeldp.errors import LabelError, TableError
+from labeldp.release import check_table
+from labeldp.release.tables import TableFile, open_table, typed
 
 MISSING = ("", "NA", "N/A", "#N/A", "NaN", "nan", "NULL", "null", "None")
 #: Spellings of a column, the type that it leaves in, and whether its owner is told that it stays text.
@@ -161,3 +167,197 @@ def test_files_of_types_are_left_alone(tmp_path):
     assert released.schema.types == table.schema.types[:2]
     assert released.to_pydict() == table.select(["zip", "price"]).to_pydict()
     assert not any("kept as text" in remark for remark in done.remarks)
+
+
+# Numbers and dates as people write them: declared, proposed, and noticed where they stay text.
+
+
+#: Texts in a notation, and the values that they are.
+WRITTEN = {
+    "decimal comma": (Notation(","), ["50,31", "7", "-0,5", ""], [50.31, 7.0, -0.5, None]),
+    "points between thousands": (Notation(",", "."), ["1.234,56", "999", "1.234.567,8"], [1234.56, 999.0, 1234567.8]),
+    "whole thousands": (Notation(thousands=","), ["1,000", "12", "1,234,567"], [1000, 12, 1234567]),
+    "thin blanks": (Notation(",", " "), ["1\u202f234,5", "12\u00a0345", "1\u2009000,25"], [1234.5, 12345.0, 1000.25]),
+    "apostrophes": (Notation(".", "'"), ["1'234.5", "1\u2019000.25"], [1234.5, 1000.25]),
+    "two gaps": (Notation(","), ["1,5", "", "NA"], [1.5, None, None]),
+    "points in spite of it": (Notation(","), ["2.5", "1.25"], [2.5, 1.25]),
+    "days first": (Notation(dates="dmy"), ["31.01.2026", "1/2/1999"], [dt.date(2026, 1, 31), dt.date(1999, 2, 1)]),
+    "months first": (Notation(dates="mdy"), ["1/31/2026", ""], [dt.date(2026, 1, 31), None]),
+    "times": (Notation(dates="dmy"), ["31.01.2026 10:30", "1.2.2026"], [dt.datetime(2026, 1, 31, 10, 30), None]),
+    "codes": (Notation(","), ["007", "1,5"], ["007", "1,5"]),
+    "groups of two": (Notation(thousands=","), ["1,00", "2,000"], ["1,00", "2,000"]),
+    "no day": (Notation(dates="dmy"), ["30.02.2026", "1.2.2026"], ["30.02.2026", "1.2.2026"]),
+    "as many decimals as a float has": (
+        Notation(","),
+        ["0,00547945205479452", "0,8473684210526315", "1,0"],
+        [0.00547945205479452, 0.8473684210526315, 1.0],
+    ),
+    "exponents": (Notation(","), ["9,13e-05", "1e+05", "-2,5E-07"], [9.13e-05, 1e5, -2.5e-07]),
+    "codes with an E": (Notation(","), ["1E10", "2,5"], ["1E10", "2,5"]),
+    "more decimals than a float has": (Notation(","), ["0,1234567890123456789"], ["0,1234567890123456789"]),
+    "too many digits": (Notation(","), ["1234567890123456789,5"], ["1234567890123456789,5"]),
+    "units": (Notation(","), ["12 %", "3,5 %"], ["12 %", "3,5 %"]),
+}
+
+
+@pytest.mark.parametrize("name", [name for name in WRITTEN if name != "times"])
+def test_texts_are_the_values_of_their_notation(name):
+    """Or stay as they came, where one of them is no number or date in it."""
+    notation, texts, values = WRITTEN[name]
+    column = ColumnType(notation)
+    column.add(pa.array(texts))
+    assert read_as(pa.array(texts), column.type, column.notation).to_pylist() == values
+
+
+def test_times_of_day_follow_dates():
+    """With hours and minutes, also with seconds; without a declared order they are text."""
+    texts = pa.array(["31.01.2026 10:30", "01.02.2026 08:00:15"])
+    for notation, kind in ((Notation(dates="dmy"), pa.timestamp("us")), (Notation(), pa.string())):
+        column = ColumnType(notation)
+        column.add(texts)
+        assert column.type == kind
+    read = read_as(texts, pa.timestamp("us"), Notation(dates="dmy"))
+    assert read.to_pylist() == [dt.datetime(2026, 1, 31, 10, 30), dt.datetime(2026, 2, 1, 8, 0, 15)]
+
+
+@given(st.lists(st.decimals(-(10**7), 10**7, places=2), min_size=1))
+def test_any_number_is_read_back(numbers):
+    """As Python formats it with commas between thousands, with the marks exchanged."""
+    marks = str.maketrans(",.", ".,")
+    texts = [f"{number:,}".translate(marks) for number in numbers]
+    column = ColumnType(Notation(",", "."))
+    column.add(pa.array(texts))
+    assert read_as(pa.array(texts), pa.float64(), column.notation).to_pylist() == list(map(float, numbers))
+
+
+@pytest.mark.parametrize(
+    ("columns", "separator", "options"),
+    [
+        ([["4,615", "13,732"]], ";", "--decimal ,"),  # a comma in a semicolon file
+        ([["4,615", "13,732"]], ",", "--thousands ,"),
+        ([["4,61", "13,732"]], ",", "--decimal ,"),
+        ([["4,5", ""], ["1.234,5"]], ";", "--decimal , --thousands ."),
+        ([["1\u202f234,5"], ["31.12.2026"]], ";", "--decimal , --thousands   --dates dmy"),
+        ([["1/31/2026"], ["2/1/2026"]], ",", "--dates mdy"),
+        ([["1/2/2026"]], ",", ""),  # it may be either
+        ([["1.2.2026"]], ",", "--dates dmy"),
+        ([["12"], ["a,b"], ["2.5"], [""]], ";", ""),
+    ],
+)
+def test_the_notation_is_proposed(columns, separator, options):
+    """From the texts of public columns and the separator of the file; nothing where it may be another."""
+    assert " ".join(proposed_notation(map(pa.array, columns), separator).options) == options
+
+
+@pytest.mark.parametrize("texts", [["a", "b"], ["1", "2"], ["2.5"], ["1,5", "x"], ["01,5"], ["", None], []])
+def test_other_texts_do_not_look_like_numbers(texts):
+    """Plain numbers neither, which have a type of their own."""
+    assert not numbers_as_texts(pa.array(texts, pa.string()))
+
+
+@pytest.mark.parametrize("wrong", [{"decimal": ";"}, {"thousands": "."}, {"thousands": "x"}, {"dates": "ydm"}])
+def test_no_other_notation_is_declared(wrong):
+    """Nor one whose marks are the same."""
+    with pytest.raises(TableError, match="expected"):
+        Notation(**wrong)
+
+
+@pytest.fixture
+def hospital(tmp_path):
+    """A semicolon file of Windows with decimal commas, German dates, gaps and percent signs."""
+    rows = [
+        f"{20 + row % 60};{'' if row % 9 == 0 else f'{row % 40},5'};1.0{row % 90 + 10},25;"
+        f"{row % 28 + 1:02}.{row % 12 + 1:02}.2026;{row % 30} %;{('ja', 'nein')[row % 3 == 0]}"
+        for row in range(120)
+    ]
+    path = tmp_path / "Entlassungen.csv"
+    path.write_text("\r\n".join(["Alter;HbA1c;Kosten (€);Aufnahme;Anteil;krank", *rows]), "cp1252", newline="")
+    return path
+
+
+def test_check_proposes_what_a_release_then_reads(hospital, capsys, monkeypatch):
+    """The command that it prints runs as it is, and releases numbers and dates."""
+    monkeypatch.chdir(hospital.parent)
+    assert main(["check", hospital.name, "--label", "krank"]) == 1
+    assert "--encoding cp1252" in capsys.readouterr().err
+    assert main(["check", hospital.name, "--label", "krank", "--encoding", "latin-1"]) == 0
+    assert "control characters in it" in capsys.readouterr().out
+    file = TableFile(hospital.name, encoding="cp1252")
+    found = check_table(file, "krank", unit="row")
+    assert found.table.file.notation == Notation(",", ".", "dmy")
+    assert found.table.notated == ("HbA1c", "Kosten (€)", "Aufnahme")
+    facts = {column.name: column for column in found.columns}
+    assert (facts["HbA1c"].kind, facts["HbA1c"].missing) == ("double", 14)
+    assert "text, since numbers have a unit behind them" in facts["Anteil"].remarks
+    notation = found.table.file.notation
+    release_table(
+        TableFile(hospital.name, encoding="cp1252", notation=notation),
+        "krank",
+        Classes(["ja", "nein"]),
+        1.0,
+        "shared",
+        keep=list(facts),
+        unit="row",
+    )
+    saved = pq.read_table("shared/data.parquet").slice(0, 2).to_pydict()
+    assert saved["HbA1c"] == [None, 1.5]
+    assert saved["Kosten (€)"] == [1010.25, 1011.25]
+    assert saved["Aufnahme"] == [dt.date(2026, 1, 1), dt.date(2026, 2, 2)]
+    assert saved["Anteil"] == ["0 %", "1 %"]
+
+
+def test_numeric_labels_are_read_in_the_notation(tmp_path):
+    """Without it the refusal says how to declare it, and shows no label."""
+    path = tmp_path / "t.csv"
+    path.write_text("age;costs\n" + "".join(f"{row};{row % 7 + 1}.0{row % 10}7,75\n" for row in range(50)), "utf-8")
+    space = Interval(0, 10_000, 0.25)
+    with pytest.raises(LabelError, match="numbers with commas; pass --decimal ,") as refused:
+        release_table(path, "costs", space, 1.0, tmp_path / "no", keep=["age"], unit="row")
+    assert "7,75" not in str(refused.value)
+    source = TableFile(path, notation=Notation(",", "."))
+    release_table(source, "costs", space, 10.0, tmp_path / "shared", keep=["age"], unit="row")
+    assert check_table(source, "costs", unit="row").label.is_number
+
+
+@pytest.mark.parametrize(("rows", "shape"), [(200, "{row}{cents},50"), (6000, "{row},{cents}")])
+def test_check_reads_a_label_that_alone_has_decimal_commas(tmp_path, capsys, monkeypatch, rows, shape):
+    """As numbers, however many differ: not as classes, nor as texts that are no label."""
+    monkeypatch.chdir(tmp_path)
+    lines = [f"{20 + row % 7};{shape.format(row=row + 1, cents=row % 10)}\n" for row in range(rows)]
+    (tmp_path / "t.csv").write_text("age;price\n" + "".join(lines), "utf-8")
+    assert main(["check", "t.csv", "--label", "price", "--unit", "row"]) == 0
+    printed = capsys.readouterr().out
+    assert "- --decimal , below reads numbers and dates in 'price': they leave as such" in printed
+    assert "--label price --interval LOW,HIGH,STEP --epsilon 1 " in printed
+    assert printed.rstrip().endswith("--decimal , --output shared")
+
+
+@pytest.mark.parametrize("declared", [[], ["--decimal", ","]])
+def test_check_leaves_classes_with_commas_as_they_are_written(tmp_path, capsys, monkeypatch, declared):
+    """Two numbers are two classes: no notation is proposed for them, and the command that is printed runs."""
+    monkeypatch.chdir(tmp_path)
+    rows = "".join(f"{row};{'1,0' if row % 3 else '2,5'}\n" for row in range(90))
+    (tmp_path / "t.csv").write_text(f"x;note\n{rows}", "utf-8")
+    assert main(["check", "t.csv", "--label", "note", "--unit", "row", "--keep", "x", *declared]) == 0
+    printed = capsys.readouterr().out
+    assert "'1,0' 60" in printed
+    assert ("--decimal" in printed) == bool(declared)
+    assert main(shlex.split(printed.rstrip().splitlines()[-1])[1:]) == 0
+
+
+def test_predictions_name_the_row_that_is_no_number(tmp_path, capsys, monkeypatch):
+    """And the option that reads it; with that option it is predicted."""
+    monkeypatch.chdir(tmp_path)
+    for name, mark in (("points.csv", "."), ("commas.csv", ",")):
+        rows = "".join(f'"{row % 60}{mark}5",{"ab"[row % 2]}\n' for row in range(80))
+        (tmp_path / name).write_text(f"age,y\n{rows}", "utf-8")
+    release_table("points.csv", "y", Classes(["a", "b"]), 3.0, "shared", keep=["age"], unit="row")
+    assert main(["learn", "shared", "--model", "softmax", "--output", "m.safetensors"]) == 0
+    capsys.readouterr()
+    assert main(["predict", "m.safetensors", "commas.csv", "--output", "p.csv"]) == 1
+    message = "a number in every row of the column 'age', found one with a decimal comma in row 1 "
+    assert message in (error := capsys.readouterr().err)
+    assert "pass --decimal ," in error
+    assert main(["predict", "m.safetensors", "commas.csv", "--decimal", ",", "--output", "p.csv"]) == 0
+    assert main(["predict", "m.safetensors", "points.csv", "--output", "q.csv"]) == 0
+    assert (tmp_path / "p.csv").read_bytes() == (tmp_path / "q.csv").read_bytes()

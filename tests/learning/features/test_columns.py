@@ -14,11 +14,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 from sklearn.tree import DecisionTreeClassifier
 
+from labeldp import Classes, Curator
 from labeldp.errors import InputError
+from labeldp.learning.choice import Held
 from labeldp.learning.features import (
+    Bins,
     NumbersAsTextsWarning,
     OneHotCategories,
     OrdinalCategories,
+    OutsideRangeWarning,
+    SeenRanges,
     UnknownCategoryWarning,
     columns_of,
     frame_columns,
@@ -27,6 +32,8 @@ from labeldp.learning.features import (
     tree_transformer,
     without_calendar,
 )
+from labeldp.learning.metrics import Units
+from labeldp.learning.sklearn import BoostingClassifier
 
 
 @pytest.mark.parametrize(
@@ -276,3 +283,94 @@ def test_categories_of_few_rows_are_those_of_all(kind, plain, settings, rows):
         for table in (frame, later):
             one, other = (each.transform(table) for each in encoders)
             np.testing.assert_array_equal(*(each.toarray() if issparse(each) else each for each in (one, other)))
+
+
+# Values that a model has seen, beyond which it does not extrapolate.
+
+
+def seen():
+    """The ranges of a frame with numbers, gaps, months and names."""
+    frame = pd.DataFrame(
+        {"day": [10.0, np.nan, 30.0], "empty": [np.nan] * 3, "day month": ["1", "1", "2"], "city": ["a", "b", None]}
+    )
+    return SeenRanges.of(frame.astype({"day month": object}), ["day month"])
+
+
+def test_values_stay_within_what_was_seen():
+    """Numbers are cut to their range, months become the most common one, and gaps and other columns stay."""
+    later = pd.DataFrame(
+        {"day": [5.0, 20.0, 99.0, np.nan], "empty": [1.0] * 4, "day month": ["3", "2", None, "1"], "city": list("abcd")}
+    )
+    found = seen().within(later)
+    np.testing.assert_array_equal(found["day"], [10.0, 20.0, 30.0, np.nan])
+    assert found["day month"].tolist()[:2] == ["1", "2"]
+    assert pd.isna(found["day month"][2])
+    assert found["city"].tolist() == list("abcd")
+    assert found["empty"].tolist() == [1.0] * 4
+
+
+def test_many_rows_beyond_are_told_with_their_number():
+    """A warning names the columns and the rows; a few rows beyond the ends are no reason for one."""
+    many = pd.DataFrame({"day": np.arange(100.0), "empty": 0.0, "day month": "1"})
+    with pytest.warns(OutsideRangeWarning, match=r"100 rows .* 'day' \(79\)"):
+        seen().within(many)
+    few = pd.DataFrame({"day": np.where(np.arange(100) < 5, 0.0, 20.0), "empty": 0.0, "day month": "1"})
+    assert seen().within(few)["day"].min() == 10.0
+
+
+def test_ranges_are_kept_as_plain_data():
+    """What was written is read, and nothing else is."""
+    assert SeenRanges.from_plain(seen().plain()) == seen()
+    for odd in ({"day": [2.0, 1.0]}, {"day": []}, {"day": [1.0]}):
+        with pytest.raises(ValueError, match=r"ranges|unpack"):
+            SeenRanges.from_plain(odd)
+
+
+# Bins of columns, one byte a value.
+
+
+def test_few_values_are_their_own_bins():
+    """Columns of at most 254 values, and categories, come back as they were, and missing ones as missing."""
+    chance = np.random.default_rng(0)
+    points = np.column_stack([chance.integers(0, 254, 5000) / 7.0, chance.integers(0, 200, 5000)]).astype(float)
+    points[::17, 0] = np.nan
+    bins = Bins.of(points, [1])
+    assert bins.codes(points).dtype == np.uint8
+    np.testing.assert_allclose(bins.points(bins.codes(points)), points, rtol=1e-12)
+
+
+def test_many_values_are_near_those_of_their_bins():
+    """A value is within its bin, and bins hold about equally many rows; values beyond the sample are in the last."""
+    points = np.random.default_rng(1).normal(size=(20_000, 1))
+    bins = Bins.of(points, [])
+    codes = bins.codes(points)
+    sizes = np.bincount(codes[:, 0])
+    assert len(sizes) == 254
+    assert sizes.max() < 2 * 20_000 / 254
+    assert np.abs(bins.points(codes) - points).mean() < 0.01
+    assert bins.codes(np.array([[99.0], [-99.0]])).tolist() == [[253], [0]]
+
+
+def test_a_constant_column_is_one_bin():
+    """One value, or none, has one bin."""
+    points = np.array([[3.0, np.nan]] * 5)
+    bins = Bins.of(points, [])
+    np.testing.assert_array_equal(bins.points(bins.codes(points)), points)
+
+
+def test_boosting_on_bins_is_boosting_on_their_values():
+    """A fit to bins has the trees of a fit to the values, and both stop where other rows say."""
+    pytest.importorskip("lightgbm")
+    chance = np.random.default_rng(2)
+    points = np.column_stack([chance.integers(0, 50, 6000), chance.integers(0, 5, 6000)]).astype(float)
+    labels = np.where((points[:, 0] > 20) ^ (points[:, 1] == 2), "yes", "no")
+    release = Curator(labels, Classes(["no", "yes"])).randomize(epsilon=2.0)
+    bins, fit, held = Bins.of(points, [1]), np.arange(4500), np.arange(4500, 6000)
+    judges = Held.of(points, release, Units.of("rows", 6000), held)
+    model = BoostingClassifier(categorical=[1]).fit_bins(bins, bins.codes(points)[fit], release[fit], judges)
+    assert 0 < model.rounds_ <= 300
+    path = BoostingClassifier(categorical=[1])
+    same = path.path(points[fit], release[fit], judges)
+    setting = 301 + model.rounds_  # the second number of leaves
+    np.testing.assert_allclose(same.predict(setting), model.predict_proba(points[held]), atol=1e-9)
+    assert (model.predict(points[held]) == labels[held]).mean() > 0.95
