@@ -1,8 +1,6 @@
 """The examples run and say something."""
 
-import os
 import runpy
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,14 +9,12 @@ import pytest
 FOLDER = Path(__file__).parent.parent / "examples"
 EXAMPLES = sorted(FOLDER.glob("*.py"))
 
-#: What the others use, started as a user starts it; peers.py starts itself anew.
 ARGUMENTS = {"demo.py": ("demo", "2")}  # fewer releases
-AS_A_USER_STARTS_THEM = ("peers.py", "protect_people.py", "release_labels.py")
 
 
 def test_there_are_examples():
     """A user finds something to start from."""
-    assert {path.name for path in EXAMPLES} > set(AS_A_USER_STARTS_THEM)
+    assert {path.name for path in EXAMPLES} > {"peers.py", "protect_people.py", "release_labels.py"}
 
 
 @pytest.mark.usefixtures("as_users_call")
@@ -32,21 +28,3 @@ def test_an_example_runs(path, tmp_path, monkeypatch, capsys):
     runpy.run_path(str(path), run_name="__main__")
     assert capsys.readouterr().out.strip()
     assert sorted(FOLDER.rglob("*")) == before
-
-
-@pytest.mark.parametrize("name", AS_A_USER_STARTS_THEM)
-def test_an_example_runs_by_itself(name, tmp_path):
-    """In an interpreter of its own it needs nothing that other tests have loaded."""
-    settings = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(FOLDER / name)],
-        cwd=tmp_path,
-        env=settings | {"PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip()
-    assert "Traceback" not in done.stderr

@@ -487,39 +487,3 @@ def test_convex_learning_of_digits(tmp_path):
     )
     ends = {"convex.csv", "convex.md", "convex.png", "convex_risk.csv", "convex_variance.csv"}
     assert {path.name for path in tmp_path.iterdir()} == ends
-
-
-@pytest.fixture
-def intervals(monkeypatch):
-    """The experiment on coverage, with a truth of fewer rows."""
-    monkeypatch.syspath_prepend(str(EXPERIMENTS))
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    import interval_coverage  # noqa: PLC0415 (it lies beside the experiments)
-
-    monkeypatch.setattr(interval_coverage, "OF_TRUTH", 200_000)
-    return interval_coverage
-
-
-@pytest.mark.parametrize(
-    ("family", "setting"),
-    [
-        ("classes", {"mechanism": "RandomizedResponse", "epsilon": 8.0, "rows": 400, "share": 0.01, "unit": 1}),
-        ("classes", {"mechanism": "RandomizedResponse", "epsilon": float("inf"), "rows": 400, "share": 0.5, "unit": 5}),
-        ("numbers", {"mechanism": "OptimalResponse", "epsilon": 8.0, "rows": 200, "share": 0.01, "unit": 1}),
-    ],
-    ids=["few rows of a class", "units", "skewed numbers"],
-)
-@pytest.mark.usefixtures("as_users_call")
-def test_intervals_hold_as_often_as_they_say(intervals, family, setting):
-    """Of 100 intervals of each statistic as many hold the truth as of right ones, in all but one of 100,000 runs.
-
-    An interval that holds in 0.93 does so in fewer than 80 of 100 with probability 1.4e-5; one that holds in 0.6 nearly
-    always. Draws repeat.
-    """
-    found = {}
-    for replicate in intervals.FAMILIES[family].replicates(setting, 100, np.random.default_rng(0)):
-        for name, each in replicate.items():
-            found.setdefault(name, []).append(each.estimate.low <= each.truth <= each.estimate.high)
-    assert len(found) >= 4
-    for name, held in found.items():
-        assert sum(held) >= 0.8 * len(held) - 1, name

@@ -25,19 +25,6 @@ def execute(*command, **environment):
     )
 
 
-@pytest.mark.slow  # the release in ASCII below is one of the same program
-@pytest.mark.parametrize("way", WAYS)
-def test_from_a_table_to_a_ledger(table, tmp_path, way):
-    """Release, verify and ledger work as programs, print on standard output and nothing else, and exit with 0."""
-    out = tmp_path / "out"
-    released = ["release", table, *RELEASE, "--output", out]
-    for command in (released, ["verify", out], ["ledger", f"{table}.labeldp-ledger"], ["--help"]):
-        done = execute(*WAYS[way], *command)
-        assert (done.returncode, done.stderr) == (0, "")
-        assert done.stdout
-    assert "Usage: labeldp" in done.stdout
-
-
 @pytest.mark.parametrize("way", WAYS)
 def test_a_bad_command_ends_with_a_message(table, tmp_path, way):
     """A refusal exits with 1 and says why on standard error, in plain text."""

@@ -44,52 +44,6 @@ def test_the_model_that_is_taken_where_none_is_named(tmp_path, images, model):
     assert options.choice().model == model
 
 
-def strokes(rows, seed):
-    """Images of 8 x 8 points with a bright line, which lies or stands, and which it is."""
-    random = np.random.default_rng(seed)
-    codes = np.arange(rows) % 2
-    images = random.integers(0, 60, (rows, 8, 8), np.uint8)
-    for image, code, place in zip(images, codes, random.integers(0, 8, rows), strict=True):
-        image[(place, slice(None)) if code else (slice(None), place)] = 255
-    return images, codes
-
-
-def accuracy(ran):
-    """The accuracy that was printed, in percent."""
-    assert ran.code == 0, ran.err
-    return float(re.search(r" accuracy +│ +([\d.]+)%", ran.out)[1])
-
-
-def test_images_by_the_names_of_their_files(run, tmp_path, monkeypatch):
-    """A kept column joins rows with the files of a folder, in whatever order they are."""
-    image = pytest.importorskip("PIL.Image")
-    monkeypatch.chdir(tmp_path)
-    images, codes = strokes(60, 0)
-    (tmp_path / "png").mkdir()
-    for number in range(60):
-        image.fromarray(images[number]).save(tmp_path / "png" / f"{number:03}.png")
-    order = np.random.default_rng(0).permutation(60)
-    names = [f"{number:03}.png" for number in order]
-    labels = np.array(["lies", "stands"])[codes[order]]
-    pd.DataFrame({"file": names, "y": labels}).to_csv("t.csv", index=False)
-    given = ("stages", "t.csv", "--label", "y", "--classes", "lies,stands", "--epsilon", 9, "--keep", "file")
-    network = ("--model", "torch:convolutional", "--epochs", 10, "--batch-size", 10, "--images", "png")
-    unnamed = run(*given, *network, "--output", "two")
-    assert unnamed.code == 1
-    assert "a folder of images needs --image-column COLUMN, the one" in unnamed.err
-    named = ("--image-column", "file")
-    done = run(*given, *network, *named, "--output", "out")
-    assert done.code == 0, done.err
-    judged = run("evaluate", "out.safetensors", "t.csv", "--images", "png", *named, "--labels-are-public")
-    assert accuracy(judged) > 75
-    for output, table in (("ordered.csv", ("t.csv", *named)), ("sorted.csv", ())):
-        done = run("predict", "out.safetensors", *table, "--images", "png", "--output", output)
-        assert done.code == 0, done.err
-    by_name = pd.read_csv("sorted.csv")
-    ordered = pd.read_csv("ordered.csv").assign(image=names)[list(by_name)]
-    pd.testing.assert_frame_equal(ordered, by_name.iloc[order].reset_index(drop=True))
-
-
 @pytest.mark.parametrize(
     ("command", "library", "kept", "message"),
     [

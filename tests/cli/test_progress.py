@@ -94,21 +94,6 @@ def test_a_plan_of_a_table_tells_its_passes(run, tmp_path, monkeypatch):
     )
 
 
-def test_a_release_by_an_engine_tells_its_parts(release, tmp_path, monkeypatch, secrets):
-    """Of each pass; lines would come every ten seconds, here at once."""
-    monkeypatch.setattr(_terminal, "_PAUSE", 0.0)
-    (tmp_path / "t").mkdir()
-    for part in range(3):
-        table = pa.table({"z": range(20), "y": [secrets[i % 3] for i in range(20)]})
-        pq.write_table(table, tmp_path / "t" / f"{part}.parquet")
-    done = release(tmp_path / "t", tmp_path / "out", engine="processes:1", unit="row")
-    assert done.code == 0, done.err
-    for title in ("reading the public columns", "checking every row", "randomizing and writing"):
-        lines = [line for line in done.err.splitlines() if line.startswith(title)]
-        assert [line.split(",")[0] for line in lines] == [f"{title}: {rows} of 60" for rows in (0, 20, 40, 60)]
-        assert ["2 of 3 parts" in line and "rows a second" in line for line in lines] == [False] * 3 + [True]
-
-
 def test_verification_reports_its_rows(tmp_path):
     """Of the bytes of each file and of the values, up to all rows; whether anybody listens changes nothing."""
     labels, space = ["no", "yes"] * 150, Classes(["no", "yes"])

@@ -33,40 +33,6 @@ def fill(secrets):
         stores.write(StorePath.of(TABLE) / f"{part}.parquet", file.getvalue())
 
 
-def test_every_command_of_a_release(release, run, monkeypatch, tmp_path, secrets):
-    """From the check of a table to the report, all by addresses; what is printed can be typed."""
-    stores.in_memory(monkeypatch)
-    fill(secrets)
-    monkeypatch.chdir(tmp_path)
-    checked = json.loads(run("check", TABLE, "--label", "y", "--json").out)
-    assert shlex.join(["--ledger", str(tmp_path / "visits.labeldp-ledger")]) in checked["command"]
-    assert run("plan", TABLE, "--label", "y", "--classes", "3", "--epsilon", "1").code == 0
-    done = release(TABLE, SHARED, ledger=tmp_path / "l.labeldp-ledger", unit="row")
-    assert done.code == 0, done.err
-    assert f"labeldp verify {SHARED}" in done.out
-    assert f"output          {SHARED}" in done.out
-    assert "is new: charges for these rows in ledgers of other folders do not count" in " ".join(done.out.split())
-    assert f"charges in the ledgers of {tmp_path} count here" in " ".join(
-        run("check", TABLE, "--label", "y").out.split()
-    )
-    assert run("verify", SHARED).out.startswith("Verified: ")
-    assert run("audit", SHARED).code == 0
-    assert run("learn", SHARED, "--model", "softmax", "--output", tmp_path / "m.safetensors").code == 0
-    assert run("evaluate", tmp_path / "m.safetensors", TABLE, "--label", "y", "--labels-are-public").code == 0
-    again = release(TABLE, f"{SHARED}2", ledger=tmp_path / "l.labeldp-ledger", unit="row", budget=2)
-    assert again.code == 0, again.err
-    assert run("audit", SHARED, "--against", f"{SHARED}2").code == 0
-    same = run("evaluate", tmp_path / "m.safetensors", SHARED, "--released")
-    assert "expected rows that the model was not fitted on" in same.err
-    assert run("report", SHARED, "--output", tmp_path / "r.html").code == 0
-    total = run("account", SHARED, f"{SHARED}2")
-    assert total.code == 0, total.err
-    assert "labeldp-" not in total.out
-    assert run("plan", "--from", SHARED, "--epsilon", "1").code == 0
-    assert run("ledger", tmp_path / "l.labeldp-ledger").code == 0
-    assert "labeldp-" not in (tmp_path / "r.html").read_text().replace("labeldp-ledger", "").replace("labeldp-r", "")
-
-
 def test_a_release_in_a_store_is_signed_and_gets_a_card(release, run, monkeypatch, tmp_path, secrets):
     """Both lie beside its files, verify, and are left alone by a second card; another README is refused."""
     stores.in_memory(monkeypatch)

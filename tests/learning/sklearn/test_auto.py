@@ -2,8 +2,6 @@
 
 import functools
 import pickle
-import subprocess
-import sys
 import time
 from dataclasses import replace
 
@@ -14,7 +12,6 @@ import pytest
 from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 from scipy.special import expit
-from scipy.stats import spearmanr
 
 from labeldp import Classes, Curator, Interval, LaplaceResponse, RandomizedResponse
 from labeldp.errors import InputError, RowsError
@@ -230,17 +227,6 @@ def test_no_more_folds_are_held_out_than_judge_members_well(monkeypatch, enough,
         assert (len(parts), len(held), len(folded)) == (count, 60 * count, 5)
         assert sorted(np.concatenate([rows for _, rows in parts])) == held.tolist()
         assert sorted(np.concatenate([rows for _, rows in folded])) == list(range(60 * count))
-
-
-def test_held_out_rows_of_some_folds_are_predicted(monkeypatch):
-    """Each of them has a prediction by models of other rows, in five groups."""
-    monkeypatch.setattr(auto, "ENOUGH_HELD", 50)
-    features, labels = table(300)
-    model = AutoClassifier().fit(features, released(labels))
-    assert len(model.held_out_rows_) == len(model.held_out_) == 120
-    assert set(model.held_out_folds_) == set(range(5))
-    declared = model.classes_[model.held_out_.argmax(axis=1)]
-    assert (declared == labels[model.held_out_rows_]).mean() > 0.8
 
 
 def test_of_few_units_every_fold_is_held_out_however_many_rows_there_are(monkeypatch):
@@ -568,26 +554,6 @@ def test_columns_of_one_unit_keep_their_scale():
     np.testing.assert_allclose(different.transform(alike * [1.0, 1.0, 1.0, 1000.0]).std(axis=0), 1.0)
 
 
-def test_without_pandas_it_says_what_to_install():
-    """The package needs scikit-learn alone; this learner names the extra that it needs beyond that."""
-    code = """
-import sys
-from labeldp import Classes, Curator
-from labeldp.errors import MissingExtraError
-release = Curator(["no", "yes"] * 10, Classes(["no", "yes"])).randomize(epsilon=1.0)
-for name in [name for name in sys.modules if name.startswith("pandas.")]:
-    del sys.modules[name]
-sys.modules["pandas"] = None
-from labeldp.learning.sklearn import AutoClassifier
-try:
-    AutoClassifier().fit([[0.0], [1.0]] * 10, release)
-except MissingExtraError as problem:
-    print(problem)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "pip install 'pandas>=" in done.stdout
-
-
 def test_progress_is_reported():
     """Each fit is reported, and the end at last; the number never falls."""
     features, labels = table(300)
@@ -708,33 +674,6 @@ def test_clusters_are_for_few_effective_rows(monkeypatch):
     model = AutoClassifier().fit(features, released(labels))
     assert model.left_out_ == {"clusters": "it is for fewer effective rows"}
     assert "clusters" not in model.members_
-
-
-def test_many_categories_are_told_apart():
-    """Of three hundred cities, each of six rows, the linear model knows each that says something."""
-    city = np.repeat(np.arange(300), 6)
-    features = pd.DataFrame({"city": [f"c{place}" for place in city]})
-    labels = np.where(city % 2 == 0, "yes", "no")
-    model = AutoClassifier().fit(features, Release.public(labels, Classes(["no", "yes"])))
-    assert (model.members_["linear"].predict(features) == labels).mean() > 0.99
-
-
-def test_a_rare_class_of_several_rows_a_person_is_ranked_and_as_common_as_it_is():
-    """One positive in a hundred, alike within persons: near the true ranking, and better than the rate alone."""
-    chance = np.random.default_rng(0)
-    person = np.repeat(np.arange(5_000), 5)
-    features = np.hstack([chance.normal(size=(5_000, 2))[person], chance.normal(size=(25_000, 2))])
-    own = chance.normal(size=5_000)[person]
-    rate = expit(-6.4 + 1.5 * features[:, 0] + np.abs(features[:, 2]) + 0.5 * own)
-    labels = np.where(chance.random(25_000) < rate, "yes", "no")
-    release = Curator(labels, Classes(["no", "yes"]), units=person).randomize(epsilon=20.0)
-    model = AutoClassifier().fit(features, release, groups=person)
-    found = model.predict_proba(features)[:, 1]
-    loss = lambda values: -np.mean(rate * np.log(values) + (1.0 - rate) * np.log1p(-values))  # noqa: E731
-    assert 0.005 < rate.mean() < 0.02
-    assert found.mean() / rate.mean() == pytest.approx(1.0, abs=0.15)  # the share that labels show is 7 % off by chance
-    assert spearmanr(found, rate).statistic > 0.8
-    assert loss(found) < 0.9 * loss(np.full(25_000, rate.mean()))
 
 
 @pytest.mark.parametrize(("many", "rate"), [(20_000, 0.1), (100, 0.2)])

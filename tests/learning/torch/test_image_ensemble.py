@@ -13,7 +13,7 @@ from labeldp.learning.features import Images  # noqa: E402
 from labeldp.learning.images import PatchClassifier  # noqa: E402
 from labeldp.learning.metrics import Units  # noqa: E402
 from labeldp.learning.sklearn import rehearse  # noqa: E402
-from labeldp.learning.tables import ModelChoice, learn_network, open_model  # noqa: E402
+from labeldp.learning.tables import ModelChoice, learn_network  # noqa: E402
 from labeldp.learning.torch import ImageEnsemble, NetworkScores, TorchClassifier  # noqa: E402
 
 torch.set_num_threads(1)
@@ -88,13 +88,6 @@ def test_rows_that_weigh_both_have_no_part_in_either(stripes, untrained):
     assert untrained.judged == [1, 3]  # each time after the first of two fits
 
 
-def test_the_prior_is_what_patches_say(stripes, untrained):
-    """Clear stripes: most of the prior is on the true class."""
-    images, labels = stripes(200)
-    prior = prior_for(labels, images, untrained)
-    assert ((prior.argmax(axis=1) == 1) == (labels == "across")).mean() > 0.95
-
-
 def test_the_network_goes_on_with_all_rows(stripes, monkeypatch):
     """Its second fit begins with the weights of the first, has and half as many epochs."""
     images, labels = stripes(80)
@@ -112,19 +105,6 @@ def test_the_network_goes_on_with_all_rows(stripes, monkeypatch):
     assert began[1][1] is ended[0]
     assert model.network_.module_ is ended[1]
     assert model.n_iter_ == 5
-
-
-def test_an_interrupted_training_is_resumed(stripes, tmp_path):
-    """Both of its fits have a checkpoint, and what was trained is not trained again."""
-    images, labels = stripes(80)
-    release = Release.public(labels, SPACE)
-    training = {"epochs": 1, "checkpoint": tmp_path}
-    first = ImageEnsemble(PatchClassifier(**FEW), training=training).fit(images, release)
-    times = [path.stat().st_mtime_ns for path in sorted(tmp_path.rglob("*.pt"))]
-    second = ImageEnsemble(PatchClassifier(**FEW), training=training).fit(images, release)
-    assert len(times) == 2
-    assert times == [path.stat().st_mtime_ns for path in sorted(tmp_path.rglob("*.pt"))]
-    np.testing.assert_array_equal(first.predict_proba(images), second.predict_proba(images))
 
 
 @pytest.mark.parametrize("knows", [False, True])
@@ -163,20 +143,6 @@ def test_a_fifth_judges_and_no_other_rows(stripes):
         model.fit(images, Release.public(labels, SPACE))
 
 
-def test_it_says_how_far_it_is(stripes):
-    """Fits of patches and epochs are counted, each to its end."""
-    images, labels = stripes(80)
-    said = []
-    model = ImageEnsemble(PatchClassifier(**FEW), training={"epochs": 2}, report=lambda *each: said.append(each)).fit(
-        images, Release.public(labels, SPACE)
-    )
-    parts = ("features", 2), ("learn", 6), ("epoch", 3)
-    wanted = [(name, done, of) for name, of in parts for done in range(of + 1)]
-    assert [each for i, each in enumerate(said) if each not in said[:i]] == wanted
-    assert said == sorted(said, key=wanted.index)
-    assert model.n_iter_ == 3
-
-
 @pytest.mark.parametrize(("rows", "epochs"), [(100, 40), (10_000, 30), (60_000, 10)])
 def test_few_images_have_more_epochs(rows, epochs):
     """From ten to forty, as many as make 300 000 images."""
@@ -193,19 +159,6 @@ def folder(stripes, tmp_path_factory):
     target = tmp_path_factory.mktemp("stripes") / "shared"
     Curator(labels, SPACE, name="way").randomize(epsilon=2.0).save(target, pa.table({"row": range(300)}), keep=["row"])
     return target, Images(images)
-
-
-def test_it_is_learned_and_kept(stripes, folder, tmp_path):
-    """It predicts the same from its file, which names it."""
-    target, images = folder
-    learned = learn_network(target, ModelChoice("torch:ensemble", images=images, training={"epochs": 2}))
-    assert "; a network of 3 epochs beside them; weights: " in learned.setting
-    others, truth = stripes(100, seed=1)
-    model = open_model(learned.model.save(tmp_path / "m.safetensors"))
-    assert model.model == "torch:ensemble"
-    predicted = model.predict(None, others)
-    assert (predicted == truth).mean() > 0.9
-    np.testing.assert_array_equal(predicted, learned.model.predict(None, others))
 
 
 def test_another_method_is_refused(folder):

@@ -10,10 +10,8 @@ import signal
 import stat
 import sys
 import warnings
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -231,19 +229,6 @@ def test_an_error_names_the_row_of_the_whole_table(table, executor):
         release(table, executor=executor and executor())
     assert "of its own" not in str(found.value)
     assert states(table) == []
-
-
-def test_processes_and_pools_release(table):
-    """Real processes, ours and a caller's, give releases that verify."""
-    with open_engine("processes:2") as engine:
-        assert isinstance(engine, Processes)
-        done = release(table, "a", unit="street", budget=9.0, executor=engine)
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        again = release(table, "b", unit="street", budget=9.0, executor=pool)
-    assert dp.verify(done.output).holds
-    assert dp.verify(again.output).holds
-    assert done.certificate.files != again.certificate.files
-    assert states(table) == ["released", "released"]
 
 
 # Deaths
