@@ -237,31 +237,6 @@ def world(count, seed, randomized, apart=1.5):
     return true, codes, features, Release(bare.codes, bare.channel, SPACE, bare.certificate), generator
 
 
-@pytest.mark.parametrize(
-    ("estimator", "method"),
-    [
-        (None, "likelihood"),
-        (None, "weighted"),
-        (None, "unbiased"),
-        (ReleasedLabelClassifier(LogisticRegression(), folds=1, max_iter=15), "likelihood"),
-    ],
-    ids=["likelihood", "weighted", "unbiased", "any classifier"],
-)
-def test_redrawn_features_are_corrected_for(estimator, method, randomized):
-    """With a bad generator each method comes three times nearer to the fit on true rows than the first term does.
-
-    The draws are those of a seed, so the test gives the same in every run.
-    """
-    true, codes, features, release, generator = world(10_000, 1, randomized)
-    target = LogisticRegression().fit(true, codes).predict_proba(true)
-    learner = ResampledClassifier(estimator, method=method, generator=generator, original_share="estimated")
-    near = np.abs(learner.fit(features, release, replaced=0.4).predict_proba(true) - target).mean()
-    first = ResampledClassifier(estimator, method="first").fit(features, release, replaced=0.4)
-    assert 3 * near < np.abs(first.predict_proba(true) - target).mean()
-    assert learner.own_.shares.shape == (10_000,)
-    assert learner.own_.prior == pytest.approx([0.5, 0.3, 0.2], abs=0.03)
-
-
 def test_a_pipeline_prepares_synthetic_rows_too(randomized):
     """Steps before the learner are fitted on released features and change synthetic ones alike, dense or sparse."""
     _, _, features, release, generator = world(600, 2, randomized)

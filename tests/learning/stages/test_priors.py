@@ -9,7 +9,6 @@ from sklearn.linear_model import LogisticRegression
 from labeldp import Classes, Curator, RandomizedResponse, Release, SubsetResponse
 from labeldp.errors import BudgetError, InputError, NotTrueLabelsError, PriorError, RowsError
 from labeldp.learning.cells import cluster
-from labeldp.learning.sklearn import ReleasedLabelClassifier, SoftmaxRegression
 from labeldp.learning.stages import (
     ClusterPrior,
     ConsensusRetraining,
@@ -286,45 +285,6 @@ def test_rounds_are_counted_and_end_where_nothing_agrees():
     assert model.kept_ == []
     assert len(log) == 5
     assert ConsensusRetraining(Recorder(log), rounds=0).fit(features, released([0, 1])).kept_ == []
-
-
-def test_it_learns_more_where_released_labels_were_taken_for_true_ones(randomized):
-    """With two classes of 100 normal features and plain cross entropy, predictions teach more than noisy labels.
-
-    The draws are of seeds, the same in every run.
-    """
-    rng = np.random.default_rng(0)
-    direction = np.ones(100) / 10
-    gains = []
-    for seed in range(6):
-        codes = rng.integers(0, 2, 600)
-        features = rng.normal(size=(600, 100)) + 3.0 * np.outer(2 * codes - 1, direction)
-        release = randomized(codes, ResponseChannel.at(2, 0.7), seed)
-        fresh = rng.integers(0, 2, 4000)
-        unseen = rng.normal(size=(4000, 100)) + 3.0 * np.outer(2 * fresh - 1, direction)
-        plain = SoftmaxRegression(method="plain", l2=1e-3)
-        scores = [
-            np.mean(m.fit(features, release).predict(unseen) == fresh) for m in (plain, ConsensusRetraining(plain))
-        ]
-        gains.append(scores[1] - scores[0])
-    assert np.mean(gains) > 0.01
-
-
-@pytest.mark.parametrize(
-    "learner", [ReleasedLabelClassifier(folds=1, max_iter=1), LogisticRegression(), SoftmaxRegression(l2=0.01)]
-)
-@pytest.mark.parametrize("keep", ["agreeing", "all"])
-def test_any_learner_and_any_features(learner, keep):
-    """Learners for released labels and scikit-learn's classifiers, on arrays and frames."""
-    rng = np.random.default_rng(1)
-    codes = np.tile([0, 1, 2], 100)
-    features = 3 * np.eye(3)[codes] + rng.normal(size=(300, 3))
-    release = Curator(np.array(SPACE.points)[codes], SPACE).randomize(SubsetResponse(SPACE, 3.0))
-    given = pd.DataFrame(features) if keep == "all" else features
-    model = ConsensusRetraining(learner, keep=keep).fit(given, release)
-    assert (model.predict(given) == np.array(SPACE.points)[codes]).mean() > 0.85
-    assert model.score(given, release) > 0
-    assert model.kept_[0] == 300 or keep == "agreeing"
 
 
 @pytest.mark.usefixtures("as_users_call")
