@@ -151,42 +151,6 @@ def test_every_command_has_a_schema_with_the_keys_of_the_guide(run):
     assert run("schema", "relase").err.endswith("found 'relase'; did you mean 'release'?\n")
 
 
-@pytest.mark.parametrize("profile", [(), ("--profile",)])
-def test_other_documents_are_of_their_schemas_too(run, tmp_path, profile):
-    """Numeric labels, candidates, a plan of a range, a quantile, and the profile of an audit."""
-    assert run("demo", tmp_path).code == 0
-    table, private = tmp_path / "patients.csv", ("--unit", "row", "--other-people", "made up", "--budget", 99)
-    costs, classes = (
-        ("--label", "costs", "--interval", "0,500,1"),
-        ("--label", "diagnosis", "--classes", "none,heart disease"),
-    )
-    shared, model = tmp_path / "shared", tmp_path / "m.safetensors"
-    typed = {
-        "release": (table, *costs, *private, "--epsilon", 2, "--keep", "age,sex", "--output", shared),
-        "learn": (shared, "--model", "ridge", "--output", model),
-        "evaluate": (model, table, "--label", "costs", "--labels-are-public"),
-        "plan": ("--interval", "0,500,1", "--rows", 500, "--dimension", 3, "--target", 50),
-        "check": (table, "--label", "costs"),
-        "account": (shared,),
-        "ledger": (table,),
-    }
-    if profile:
-        flipped = ("--epsilon", 2, "--keep", "age,smoker", "--output", shared)
-        public = ("--truth", table, "--label", "diagnosis", "--labels-are-public")
-        quantile = ("--epsilon", 2, "--keep", "none", "--mechanism", "noisy-quantile", "--level", 0.9)
-        assert run("release", table, *classes, *private, *flipped).code == 0
-        typed = {
-            "audit": (shared, *public, *profile),
-            "release": (table, *costs, *private, *quantile, "--output", tmp_path / "q"),
-            "verify": (tmp_path / "q",),
-            "plan": ("--classes", 3, "--rows", 100, "--dimension", 2),
-        }
-    for name, arguments in typed.items():
-        done = run(name, *arguments, "--json")
-        assert done.code == 0, done.err
-        check_document(run, name, json.loads(done.out))
-
-
 def test_values_become_those_of_json():
     """Arrays, paths, and numbers that are not finite."""
     given = {"a": np.array([1.0, np.nan]), "b": (np.int64(3), float("inf")), 4: Path("x")}

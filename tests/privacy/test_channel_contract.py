@@ -740,9 +740,10 @@ def test_the_bounded_integer_is_exactly_uniform(bound):
 @pytest.mark.parametrize("first", [0, 2**64 - 1])
 def test_a_row_without_words_stops_whatever_its_label(code, first):
     """Words that are all rejected stop the draw with the same error for every label; nothing is released."""
-    for channel in (SubsetChannel.at(10, 4, 1.0), many_subsets(10, 4, 1.0, 64)):
+    for channel in (SubsetChannel.at(10, 4, 1.0), many_subsets(10, 4, 1.0, 64), ProjectiveChannel.at(40, 3, 1.0)):
         words = np.zeros((1, channel.words_per_row), dtype=np.uint64)
-        words[0, 0] = first if first or not channel.listed else channel.member - 1  # the last one for either membership
+        unlisted = not getattr(channel, "listed", True)
+        words[0, 0] = first if first or unlisted else channel.member - 1  # the last one for either membership
         with pytest.raises(RuntimeError, match="ran out of random words; draw again"):
             channel.draw(np.array([code], dtype=np.int32), words)
 

@@ -77,17 +77,6 @@ def test_a_pick_is_exactly_uniform(inside):
             assert drawn(low - 1, ends[3][0]) == points[3]
 
 
-@pytest.mark.parametrize("inside", [True, False])
-def test_a_row_without_words_stops_whatever_its_label(inside):
-    """Words that are all rejected stop the draw with the same error for every label; nothing is released."""
-    channel = ProjectiveChannel.at(40, 3, 1.0)
-    words = np.zeros((1, channel.words_per_row), dtype=np.uint64)
-    words[0, 0] = channel.member - 1 if inside else 2**64 - 1  # words that are left over
-    for code in range(40):
-        with pytest.raises(RuntimeError, match="ran out of random words; draw again"):
-            channel.draw(np.array([code], dtype=np.int32), words)
-
-
 @pytest.mark.parametrize("broken", [(13, 4, 1 << 63), (13, 1, 1 << 63), (1, 3, 1 << 63), (13, 3, 0), (13, 3, 1 << 64)])
 def test_integers_that_form_no_law_are_refused(broken):
     """Orders that are no primes, a single class, and weights that favour nothing are refused."""
@@ -261,20 +250,6 @@ def test_an_even_cluster_has_the_words_of_randomized_response(classes, epsilon):
     channel = ClusterChannel.at(np.full((1, classes), 1 / classes), epsilon, np.zeros(1, dtype=np.int32))
     assert set(channel.weights[0]) == {response.other}
     assert channel.keep[0] + response.other == response.keep
-
-
-def test_a_slice_is_the_channel_of_its_rows():
-    """Whatever was asked of the whole before, a slice answers for its own rows."""
-    channel = ClusterChannel.at(DISTRIBUTIONS, 1.0, ROWS)
-    whole = channel.membership
-    for rows in (slice(1, 4), np.array([4, 0]), slice(0, 0)):
-        part, fresh = channel.take(rows), ClusterChannel(3, channel.keep, channel.weights, ROWS[rows])
-        assert np.array_equal(part.clusters, ROWS[rows])
-        assert np.array_equal(part.membership.true, whole.true[rows])
-        assert np.array_equal(part.membership.true, fresh.membership.true)
-        assert np.array_equal(part.levels(ROWS[rows]).high, fresh.levels(ROWS[rows]).high)
-        assert (part.odds, law_of(part)) == (fresh.odds, law_of(fresh))
-    assert np.array_equal(channel.clusters, ROWS)
 
 
 def test_slices_do_not_check_clusters_again(monkeypatch):

@@ -1,6 +1,5 @@
 """Objectives of boosting libraries: gradients, information and losses of released labels, against brute force."""
 
-import itertools
 import math
 
 import numpy as np
@@ -8,7 +7,7 @@ import pytest
 from scipy.special import softmax
 
 import labeldp as dp
-from labeldp.errors import NotTrueLabelsError, RowsError
+from labeldp.errors import RowsError
 from labeldp.learning.boosting import lightgbm_metric, lightgbm_objective, xgboost_metric, xgboost_objective
 
 OBJECTIVES = (lightgbm_objective, xgboost_objective)
@@ -142,34 +141,12 @@ def test_metrics_are_the_mean_loss():
     assert xgboost_metric(release)(scores, None) == (name, value)
 
 
-@pytest.mark.usefixtures("as_users_call")
-@pytest.mark.parametrize("make", [*OBJECTIVES, lightgbm_metric, xgboost_metric])
-def test_true_labels_are_refused(make):
-    """An array of labels is no release."""
-    with pytest.raises(NotTrueLabelsError, match="expected a Release"):
-        make(np.zeros(3))
-
-
 @pytest.mark.parametrize("shape", [(59, 7), (60, 6), (60,), (60, 7, 1)])
 def test_scores_of_other_rows_or_classes_are_refused(shape):
     """Scores must have a row for each released label and a column for each class."""
     release = released(CHANNELS[2].values[0], 7)
     with pytest.raises(RowsError, match="60 rows of the release for 7 classes"):
         lightgbm_objective(release)(np.zeros(shape), None)
-
-
-@pytest.mark.parametrize(("classes", "epsilon"), list(itertools.product((2, 4), (1.0, 3.0))))
-def test_lightgbm_learns_from_a_release(classes, epsilon):
-    """Trees fitted to a release by LightGBM itself find the class that a feature determines."""
-    lightgbm = pytest.importorskip("lightgbm")
-    codes = np.arange(4000) % classes
-    space = dp.Classes(names(classes))
-    release = dp.Curator(np.array(space.points)[codes], space).randomize(epsilon=epsilon)
-    settings = {"objective": lightgbm_objective(release), "verbose": -1, "num_class": 1 if classes == 2 else classes}
-    model = lightgbm.train(settings, lightgbm.Dataset(codes[:, None].astype(float), np.zeros(4000)), 30)
-    scores = model.predict(np.arange(float(classes))[:, None], raw_score=True)
-    found = (scores > 0).astype(int) if classes == 2 else scores.argmax(axis=1)
-    assert found.tolist() == list(range(classes))
 
 
 def test_folds_of_lightgbm_have_the_released_labels_of_their_rows():

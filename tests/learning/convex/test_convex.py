@@ -171,43 +171,6 @@ def test_the_ball_is_chosen_by_held_out_released_labels(randomized):
     assert all(min(abs(radius / usual - share) for share in _SHARES) < 1e-9 for radius in found)
 
 
-def lines(rows, seed=10):
-    """Features, and labels from 0 to 10 that follow the first one."""
-    features = np.random.default_rng(seed).uniform(-1, 1, size=(rows, 2))
-    return features, np.rint(5 + 4 * features[:, 0])
-
-
-RELEASED = {
-    "public": lambda: None,
-    "numbers": lambda: dp.best_number_response(GRID, 3.0).channel(),
-    "classes": lambda: dp.RandomizedResponse(GRID, 4.0).channel(),
-    "sets": lambda: dp.SubsetResponse(GRID, 3.0).channel(),
-    "bins": lambda: dp.BinResponse(GRID, 3.0, np.full(11, 1 / 11)).channel(),
-}
-
-
-@pytest.mark.parametrize("loss", ["squared", "absolute"])
-@pytest.mark.parametrize("of", RELEASED)
-def test_real_labels_are_learned_from_every_release(of, loss, randomized, make_release):
-    """Lines are found again, from numbers and bins by the squared loss alone, within the declared range."""
-    features, labels = lines(4000)
-    channel = RELEASED[of]()
-    release = dp.Release.public(labels, GRID)
-    if channel is not None:
-        release = make_release(randomized(labels.astype(int), channel, 11).codes, channel, GRID)
-    model = ConvexRegressor(loss, region=Ball(1.5), passes=10)
-    if of in ("numbers", "bins") and loss != "squared":
-        with pytest.raises(InputError, match="the mean of labels; use the squared loss"):
-            model.fit(features, release)
-        return
-    model.fit(features, release)
-    found = model.predict(features)
-    assert np.abs(found - labels).mean() < 1.0
-    assert found.min() >= 0
-    assert found.max() <= 10
-    assert model.predict([[1e6, 0], [-1e6, 0]]).tolist() == [10, 0]
-
-
 def test_too_few_rows_are_warned_of_or_refused(randomized):
     """Below what the bound takes there is a warning, below a ten thousandth of it an error; both name a number."""
     features, codes = problem(100)

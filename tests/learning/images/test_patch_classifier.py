@@ -113,17 +113,6 @@ def test_labels_that_say_much_choose_and_labels_that_say_little_do_not():
     assert max(mixed.weights_[1], mixed.weights_[8]) < 0.4
 
 
-@pytest.mark.usefixtures("to_the_end")
-def test_features_may_have_any_scale():
-    """Heads of features that are a thousand times as long predict the same."""
-    features, labels = labelled(1_000)
-    release = Curator(labels, SPACE).randomize(epsilon=1.0)
-    usual, long = (fitted((2, 8), scale * features, release) for scale in (1.0, 1000.0))
-    for other in (usual._feature_scores(features), long._feature_scores(1000.0 * features)):
-        assert np.corrcoef(other[:, 0], features[:, 0])[0, 1] > 0.9
-    np.testing.assert_allclose(long.coef_ * 1000.0, usual.coef_, atol=0.05 * np.abs(usual.coef_).max())
-
-
 def test_the_head_of_clusters_goes_on_where_labels_say_more():
     """Ten groups lie across a line that labels follow: clusters alone cannot, and their head, alone here, does."""
     random = np.random.default_rng(5)

@@ -136,20 +136,6 @@ def test_public_labels_give_the_interval_of_clopper_and_pearson():
     assert found.error == pytest.approx(np.sqrt(0.8 * 0.2 / 9))
 
 
-def test_errors_match_the_spread_of_rows(public):
-    """On public labels the standard errors are the textbook ones of means and counts."""
-    labels, predicted, _, _, release = public
-    hit = (labels == predicted).astype(float)
-    assert metrics.accuracy(release, predicted).error == pytest.approx(hit.std(ddof=1) / np.sqrt(300))
-    both = ((labels == "a") & (predicted == "b")).astype(float)
-    found = metrics.confusion_matrix(release, predicted)[0, 1]
-    assert found.error == pytest.approx(np.sqrt(300) * both.std(ddof=1))
-    inside = hit[labels == "c"]
-    assert metrics.recall(release, predicted)[2].error == pytest.approx(
-        inside.std() / np.sqrt(len(inside)) * np.sqrt(300 / 299)
-    )
-
-
 def test_errors_of_counts_are_those_of_the_unbiased_vectors(full_kind, make_channel, randomized):
     """The errors of counts, recall, accuracy and log loss are the spread of what rows add to them, noise included."""
     rng, n = np.random.default_rng(25), 200

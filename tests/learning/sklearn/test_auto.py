@@ -614,19 +614,6 @@ def test_the_number_and_the_names_of_features_are_kept():
     assert not hasattr(bare, "feature_names_in_")
 
 
-def test_weights_of_rows_count_in_boosted_trees():
-    """A quarter of rows, whose labels say the reverse, pull predictions their way if they weigh ten times as much."""
-    pytest.importorskip("lightgbm")
-    features = np.repeat([[0.0], [1.0]], 2000, axis=0)
-    space, first = Classes(["no", "yes"]), np.arange(4000) % 4 == 0
-    labels = np.where((features[:, 0] > 0) ^ first, "yes", "no")
-    release = Curator(labels, space).randomize(epsilon=4.0)
-    model = BoostingClassifier(folds=2).fit(features, release)
-    assert model.predict([[0.0], [1.0]]).tolist() == ["no", "yes"]
-    weighed = BoostingClassifier(folds=2).fit(features, release, sample_weight=np.where(first, 10.0, 1.0))
-    assert weighed.predict_proba([[1.0]])[0, 1] < model.predict_proba([[1.0]])[0, 1]
-
-
 def test_weights_of_rows_reach_every_model_of_a_combination():
     """Where half of the rows say the reverse, each model follows the half that weighs more."""
     pytest.importorskip("lightgbm")

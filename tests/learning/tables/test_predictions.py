@@ -1,6 +1,5 @@
 """Predictions of tables and folders, batch by batch."""
 
-import json
 import warnings
 
 import numpy as np
@@ -8,7 +7,6 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-import labeldp.cli._audit as audit_module
 import labeldp.learning.tables._evaluate as evaluate_module
 import labeldp.release.released._public as public_module
 from labeldp import Classes, release_table
@@ -143,29 +141,3 @@ def test_a_release_that_does_not_fit_is_judged_by_whole_units(model, tmp_path, m
     assert 1_500 < found.rows < 2_500
     assert set(np.bincount(seen[0])) <= {0, 2}
     assert abs(found.accuracy.value - every.accuracy.value) < 4 * found.accuracy.error
-
-
-def test_some_rows_of_many_are_attacked(model, tmp_path, monkeypatch, capsys):
-    """The audit of a release with a model attacks so many rows, and says it; the guess of each row is of all."""
-    many(3, 600).to_parquet(tmp_path / "t.parquet")
-    given = {"drop": ["patient"], "unit": "row"}
-    release_table(tmp_path / "t.parquet", "y", Classes(["no", "yes"]), 2.0, tmp_path / "o", **given)
-    monkeypatch.setattr(audit_module, "_MOST_ROWS", 200)
-    command = ["audit", str(tmp_path / "o"), "--model", str(model[1])]
-    assert main(command) == 0
-    stand = "200 rows, which were chosen by chance, are attacked and stand for all 600"
-    assert stand in capsys.readouterr().err
-    of_truth = [*command, "--label", "y", "--labels-are-public", "--json", "--truth"]
-    assert main([*of_truth, str(tmp_path / "t.parquet")]) == 0
-    told = capsys.readouterr()
-    assert stand in told.err
-    found = [each["utility"]["value"] for each in json.loads(told.out)["attacks"] if "released" in each["knows"]]
-    assert min(found) > 0.7  # true labels of other rows would be guessed half of the time
-    assert main(["audit", str(tmp_path / "o"), "--profile", "--json"]) == 0
-    assumed = json.loads(capsys.readouterr().out)["profile"]["assumptions"]
-    assert "200 rows, which were chosen by chance, stand for all 600" in assumed
-    many(3, 200).to_parquet(tmp_path / "short.parquet")
-    assert main([*of_truth, str(tmp_path / "short.parquet")]) == 2
-    assert "expected the 600 rows of" in capsys.readouterr().err
-    assert main([*command, "--private-rows", str(tmp_path / "private.csv")]) == 0
-    assert len(pd.read_csv(tmp_path / "private.csv")) == 600
