@@ -18,8 +18,7 @@ from labeldp._progress import Progress
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.choice._folds import Parts
-from labeldp.learning.choice._gains import Gains, Held, all_gains
-from labeldp.learning.choice._settings import Path, as_groups
+from labeldp.learning.choice._gains import Gains, Held, Path, all_gains, as_groups
 from labeldp.learning.features import take_rows
 from labeldp.learning.metrics import Units
 from labeldp.release import Release

@@ -1,10 +1,10 @@
 from ._arrays import StoredArrays as StoredArrays
-from ._format import Arrays as Arrays
-from ._format import ENDING as ENDING
-from ._format import FileFormat as FileFormat
-from ._format import OtherVersionError as OtherVersionError
-from ._format import check_model_path as check_model_path
+from ._arrays import Arrays as Arrays
+from ._arrays import ENDING as ENDING
+from ._arrays import FileFormat as FileFormat
+from ._arrays import OtherVersionError as OtherVersionError
+from ._arrays import check_model_path as check_model_path
 from ._objects import TYPES as TYPES
 from ._objects import described as described
 from ._objects import restored as restored
-from ._format import check_stored as check_stored
+from ._arrays import check_stored as check_stored

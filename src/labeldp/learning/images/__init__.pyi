@@ -8,7 +8,7 @@ from ._patch_classifier import likeliest_sum as likeliest_sum
 from ._patch_features import PatchFeatures as PatchFeatures
 from ._patch_features import pixels_of as pixels_of
 from ._patch_scores import PatchScores as PatchScores
-from ._encoder_features import EncoderFeatures as EncoderFeatures
+from ._kernel_features import EncoderFeatures as EncoderFeatures
 from ._image_encoder import ImageEncoder as ImageEncoder
 from ._image_encoder import cache_folder as cache_folder
 from ._kernel_head import KernelHead as KernelHead

@@ -1,5 +1,5 @@
 from ._consensus import ConsensusRetraining as ConsensusRetraining
-from ._labels import resting_on as resting_on
+from ._files import resting_on as resting_on
 from ._multi_stage import MultiStage as MultiStage
 from ._multi_stage import RESPONSES as RESPONSES
 from ._multi_stage import Stage as Stage

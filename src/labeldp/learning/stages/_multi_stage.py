@@ -25,8 +25,7 @@ from labeldp.learning.sklearn import (
     set_stage_checkpoint,
     warm_start,
 )
-from labeldp.learning.stages._files import StageFiles, fingerprint
-from labeldp.learning.stages._labels import StagedLabels, among_top, candidates_of
+from labeldp.learning.stages._files import StagedLabels, StageFiles, among_top, candidates_of, fingerprint
 from labeldp.learning.stages._priors import Prior, UniformPrior, declared_probabilities, tempered
 from labeldp.mechanisms.randomizers import Expectation, GroupResponse, PriorResponse, PriorSubsetResponse, Randomizer
 from labeldp.privacy import LabelSpace, columns_in_order

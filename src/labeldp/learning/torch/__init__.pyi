@@ -3,8 +3,8 @@ from ._classifier import TorchClassifier as TorchClassifier
 from ._settings import SingleDevice as SingleDevice
 from ._image_ensemble import ImageEnsemble as ImageEnsemble
 from ._losses import ChannelLoss as ChannelLoss
-from ._values import NETWORK_METHODS as NETWORK_METHODS
-from ._values import NetworkMethod as NetworkMethod
+from ._losses import NETWORK_METHODS as NETWORK_METHODS
+from ._losses import NetworkMethod as NetworkMethod
 from ._networks import convolutional as convolutional
 from ._networks import inception as inception
 from ._networks import mlp as mlp

@@ -28,7 +28,7 @@ from labeldp.learning.features import row_weights
 from labeldp.learning.losses import OriginalFeatures, SyntheticRows, require_release
 from labeldp.learning.metrics import Units
 from labeldp.learning.sklearn import ProbabilityClassifier
-from labeldp.learning.torch._losses import ChannelLoss
+from labeldp.learning.torch._losses import NETWORK_METHODS, ChannelLoss, NetworkMethod
 from labeldp.learning.torch._rows import (
     ReleasedRows,
     as_rows,
@@ -56,7 +56,6 @@ from labeldp.learning.torch._training import (
     split,
     train,
 )
-from labeldp.learning.torch._values import NETWORK_METHODS, NetworkMethod
 from labeldp.privacy import columns_in_order
 from labeldp.release import Release, check_same_rows
 

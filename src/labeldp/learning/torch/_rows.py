@@ -16,8 +16,7 @@ from labeldp.errors import InputError
 from labeldp.learning.features import row_count, row_weights
 from labeldp.learning.losses import OriginalFeatures, require_release
 from labeldp.learning.sklearn import check_released_rows
-from labeldp.learning.torch._losses import ChannelLoss
-from labeldp.learning.torch._values import LIKELIHOODS, NetworkMethod
+from labeldp.learning.torch._losses import LIKELIHOODS, ChannelLoss, NetworkMethod
 from labeldp.privacy import declared_columns
 from labeldp.release import Release
 

@@ -26,10 +26,9 @@ from labeldp.learning.features import row_count
 from labeldp.learning.losses import OriginalFeatures, SyntheticRows, effective_share, gain
 from labeldp.learning.metrics import Units
 from labeldp.learning.sklearn import UnguardedFitWarning as UnguardedFitWarning  # noqa: PLC0414 (an export)
-from labeldp.learning.torch._losses import ChannelLoss
+from labeldp.learning.torch._losses import ChannelLoss, rows_of
 from labeldp.learning.torch._rows import PREDICTED, ReleasedRows, outputs, probabilities, tensor_rows, to_device
 from labeldp.learning.torch._settings import Checkpoint, Machine, TrainingSettings
-from labeldp.learning.torch._values import rows_of
 from labeldp.release import Release
 
 #: Steps between checks of the losses, each of which waits for the device.

@@ -1,10 +1,10 @@
 from ._collection import Collection as Collection
 from ._collection import Received as Received
-from ._report import MOST_BYTES as MOST_BYTES
-from ._report import Columns as Columns
-from ._report import Report as Report
-from ._report import columns_of as columns_of
-from ._report import read_report as read_report
+from ._collection import MOST_BYTES as MOST_BYTES
+from ._collection import Columns as Columns
+from ._collection import Report as Report
+from ._collection import columns_of as columns_of
+from ._collection import read_report as read_report
 from ._server import Endpoint as Endpoint
 from ._server import serve as serve
-from ._report import lines_of as lines_of
+from ._collection import lines_of as lines_of

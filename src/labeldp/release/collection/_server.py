@@ -16,8 +16,7 @@ from typing import Any
 
 from labeldp._extras import require_extra
 from labeldp.errors import InputError, LabelDPError
-from labeldp.release.collection._collection import Collection, Received
-from labeldp.release.collection._report import MOST_BYTES, Report, read_report
+from labeldp.release.collection._collection import MOST_BYTES, Collection, Received, Report, read_report
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]

@@ -1,6 +1,8 @@
 """Release of a table by an interactive protocol: several requests to a curator, but one release and one charge.
 
 The table is held in memory, since a protocol in stages learns from all rows in between.
+
+Rows that were not released before are told by public values alone.
 """
 
 from __future__ import annotations
@@ -42,11 +44,45 @@ from labeldp.release.folder import (
 )
 from labeldp.release.jobs._job import TableCharge, TableJob, TableRelease
 from labeldp.release.jobs._ledgers import Spending
-from labeldp.release.jobs._new_rows import only_new_rows
-from labeldp.release.jobs._notes import of_one_row
-from labeldp.release.ledger import Ledger
+from labeldp.release.jobs._notes import of_one_row, undeclared
+from labeldp.release.ledger import Ledger, latest_budget, with_the_same_data
 from labeldp.release.released import Release
-from labeldp.release.tables import Place, TableFile
+from labeldp.release.tables import Identity, Place, TableFile, choose, column_heads
+
+
+def only_new_rows(job: TableJob, unit: str | None, refusal: Callable[[Identity], InputError] = undeclared) -> TableJob:
+    """The job for the new rows: those without an earlier release of this label, for themselves or their unit.
+
+    Raises:
+        InputError: All rows were released before, or it cannot be told which were; or a column may be people with
+            several rows, and no unit was declared. Nothing was charged.
+    """
+    seen, data, _ = job.look(unit, refusal)
+    found = job.ledgers.matches(data)
+    earlier = [each for each in with_the_same_data(found) if each.entry.is_of(job.table.label)]
+    count = sum(part.count for part in seen.parts) if earlier else 0
+    if not all(each.certain for each in earlier):
+        raise InputError(
+            "it cannot be told which rows are new, since values of an earlier release are edited or missing. Release a "
+            "table of new rows, or all rows within a larger budget"
+        )
+    new = np.ones(count, dtype=bool)
+    for each in earlier:
+        match = found[each.entry]
+        assert match is not None  # noqa: S101 (what is certain was matched)
+        new &= ~match.mask(count)
+    if new.all():
+        return job
+    if not new.any():
+        whose = "" if data.unit == "row" else f", or others of their {data.unit}"
+        raise InputError(
+            f"no row is new: all {count:,} were released before{whose}. Use the earlier releases; nothing was charged"
+        )
+    table = choose(job.table, seen.parts, new)
+    spending = dataclasses.replace(job.spending, budget=job.spending.budget or latest_budget(earlier))
+    heads = column_heads(table)
+    return dataclasses.replace(job, table=table, heads=heads, spending=spending, whole=data, chosen=new)
+
 
 #: A protocol: from the public columns and a curator to one release of all rows.
 Protocol = Callable[[pa.Table, Curator], Release]

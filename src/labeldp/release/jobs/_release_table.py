@@ -20,7 +20,7 @@ from labeldp.release.engines import Count, Engine, Executor, InProcess, engine_o
 from labeldp.release.folder import FEATURES_REDRAWN, Certificate, answer_columns, number_column, run_in, stored_form
 from labeldp.release.jobs._job import CheckedTable, TableCharge, TableJob, TableRelease
 from labeldp.release.jobs._ledgers import Spending, unit_key_of
-from labeldp.release.jobs._new_rows import only_new_rows
+from labeldp.release.jobs._protocol import only_new_rows
 from labeldp.release.jobs.mechanisms import AUTO, TableInput, TableMechanism, TableRequest, mechanism_of
 from labeldp.release.ledger import Ledger
 from labeldp.release.released import UNIT, Answer, declare, declared_by, declared_columns
