@@ -16,8 +16,8 @@ from labeldp.learning.heads import SoftmaxFit, SoftmaxProblem
 from labeldp.learning.images import (
     ImageRows,
     PatchClassifier,
-    _moved,
     _patch_classifier,
+    _patch_features,
     likeliest_features,
     moved_copies,
 )
@@ -250,7 +250,7 @@ def test_copies_have_the_form_of_the_images_and_are_the_same_each_time():
 
 def test_usual_copies_keep_the_work_within_bounds(monkeypatch):
     """Two copies, fewer of many images, and none of more than half of the bound; others on request alone."""
-    monkeypatch.setattr(_moved, "_WITH_COPIES", 60)
+    monkeypatch.setattr(_patch_features, "_WITH_COPIES", 60)
     assert [len(moved_copies(np.zeros((n, 2, 2)))) for n in (1, 20, 21, 30, 31, 90)] == [2, 2, 1, 1, 0, 0]
     assert len(moved_copies(np.zeros((90, 2, 2)), 1)) == 1
     with pytest.raises(InputError, match="copies"):

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from labeldp import Classes, Curator, LabelMoments, NoisyHistogram, Release
 from labeldp.errors import InputError, NotTrueLabelsError
-from labeldp.learning.heads._moments import (
+from labeldp.learning.heads._softmax import (
     HEADS,
     Moments,
     RotatedFeatures,

@@ -20,7 +20,7 @@ from ._distributions import cell_distributions as cell_distributions
 from ._distributions import numbers_of as numbers_of
 from ._held_out import HeldOutCells as HeldOutCells
 from ._held_out import held_out_cells as held_out_cells
-from ._means import NUMBER_READINGS as NUMBER_READINGS
-from ._means import cell_means as cell_means
-from ._means import released_cell_means as released_cell_means
+from ._distributions import NUMBER_READINGS as NUMBER_READINGS
+from ._distributions import cell_means as cell_means
+from ._distributions import released_cell_means as released_cell_means
 from ._tree import ClusterTree as ClusterTree

@@ -25,9 +25,9 @@ from ._encoders import PixelEncoder as PixelEncoder
 from ._encoders import encoder_from as encoder_from
 from ._images import Images as Images
 from ._images import read_images as read_images
-from ._ranges import OutsideRangeWarning as OutsideRangeWarning
-from ._ranges import SeenRanges as SeenRanges
-from ._ranges import UnseenValueWarning as UnseenValueWarning
+from ._columns import OutsideRangeWarning as OutsideRangeWarning
+from ._columns import SeenRanges as SeenRanges
+from ._columns import UnseenValueWarning as UnseenValueWarning
 from ._rows import finite_points as finite_points
 from ._rows import indexable_rows as indexable_rows
 from ._rows import missing_values as missing_values

@@ -1,6 +1,6 @@
-from ._graph_features import GraphFeatures as GraphFeatures
+from ._kernel_features import GraphFeatures as GraphFeatures
 from ._kernel_features import KernelFeatures as KernelFeatures
-from ._moved import moved_copies as moved_copies
+from ._patch_features import moved_copies as moved_copies
 from ._patch_classifier import PatchClassifier as PatchClassifier
 from ._patch_classifier import ImageRows as ImageRows
 from ._patch_classifier import likeliest_features as likeliest_features
@@ -11,5 +11,5 @@ from ._patch_scores import PatchScores as PatchScores
 from ._kernel_features import EncoderFeatures as EncoderFeatures
 from ._image_encoder import ImageEncoder as ImageEncoder
 from ._image_encoder import cache_folder as cache_folder
-from ._kernel_head import KernelHead as KernelHead
+from ._patch_scores import KernelHead as KernelHead
 from ._image_encoder import onnx_encoder as onnx_encoder

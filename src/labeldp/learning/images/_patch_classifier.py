@@ -21,8 +21,7 @@ from labeldp.learning.choice import Held, Path, all_gains, clearly_best, folds_o
 from labeldp.learning.heads import SoftmaxFit, SoftmaxProblem
 from labeldp.learning.heads import softmax as probabilities_of
 from labeldp.learning.images._kernel_features import EncoderFeatures, KernelFeatures
-from labeldp.learning.images._moved import moved_copies
-from labeldp.learning.images._patch_features import PatchFeatures, pixels_of
+from labeldp.learning.images._patch_features import PatchFeatures, moved_copies, pixels_of
 from labeldp.learning.losses import TargetLoss, effective_share, gain, require_release, row_loss
 from labeldp.learning.metrics import Units
 from labeldp.learning.sklearn import (

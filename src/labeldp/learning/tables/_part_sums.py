@@ -1,4 +1,7 @@
-"""Sums over the rows of a part of a release, by any process, from which models of all rows follow."""
+"""Sums over the rows of a part of a release, by any process, from which models of all rows follow.
+
+Targets are those of regressions on released labels.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,87 @@ from labeldp._threads import one_thread_for_algebra
 from labeldp.columns import plain_column
 from labeldp.learning.features import Bins, SeenRanges, frame_of, take_rows
 from labeldp.learning.heads import ExactSum, Grid, KernelSums
+from labeldp.learning.losses import decoded_numbers, ends_of, label_variance, means_of_bins, noise_variances
 from labeldp.learning.metrics import design_effect
-from labeldp.learning.sklearn import Encoders
+from labeldp.learning.sklearn import Encoders, EvidenceRidge, KernelClassifier, ReleasedLabelRegressor, noise_ratio
 from labeldp.learning.tables._folds import FOLDS
-from labeldp.learning.tables._targets import Targets
+from labeldp.privacy import LabelSpace
 from labeldp.release import Release, ReleasePart
 from labeldp.release.engines import Tick
 from labeldp.release.tables import keyed, unit_keys
+
+
+@dataclass(frozen=True, eq=False)
+class ClassTargets:
+    """Unbiased vectors of classes."""
+
+    space: LabelSpace
+
+    @classmethod
+    def of(cls, release: Release) -> Self:
+        """The targets of a release, some rows of which are given."""
+        return cls(release.space)
+
+    def __call__(self, release: Release) -> tuple[Float[np.ndarray, "n k"], Float[np.ndarray, "n"]]:
+        """Unbiased vectors, which weigh the same."""
+        return release.unbiased(), np.ones(len(release))
+
+    def models(self, sums: KernelSums, share: float) -> Mapping[str, Any]:
+        """Kernels; a softmax is no function of sums."""
+        return {"kernels": KernelClassifier().fit_sums(sums, self.space, share)}
+
+    def ridge(self, sums: KernelSums) -> EvidenceRidge:
+        """The regression of the kernels."""
+        return KernelClassifier().fit_sums(sums, self.space).ridge_
+
+
+@dataclass(frozen=True, eq=False)
+class NumberTargets:
+    """Numbers whose means are labels, weighed by their precision.
+
+    Attributes:
+        ends: Ends of the declared range.
+        variance: Approximate variance of labels.
+        scale: Mean precision.
+        signal: Approximate share of the variance of numbers that is not noise.
+        means: The mean label of each bin; None without bins.
+    """
+
+    ends: tuple[float, float]
+    variance: float
+    scale: float
+    signal: float
+    means: Float[np.ndarray, "bins"] | None
+
+    @classmethod
+    def of(cls, release: Release) -> Self:
+        """The targets of a release, some rows of which are given."""
+        bins, numbers = release.channel.bins, decoded_numbers(release)
+        means = None if bins is None else means_of_bins(release.space, bins, release.codes)
+        variance = label_variance(release, numbers)
+        scale = float((1.0 / (noise_variances(release) + variance)).mean())
+        return cls(ends_of(release), variance, scale, 1.0 / noise_ratio(release, numbers), means)
+
+    def __call__(self, release: Release) -> tuple[Float[np.ndarray, "n k"], Float[np.ndarray, "n"]]:
+        """Numbers, and their precisions over the mean one."""
+        weights = 1.0 / (self.scale * (noise_variances(release) + self.variance))
+        return decoded_numbers(release, self.means)[:, None], weights
+
+    def models(self, sums: KernelSums, share: float) -> Mapping[str, Any]:
+        """A linear model, and kernels."""
+        return {
+            name: ReleasedLabelRegressor(EvidenceRidge(signal=self.signal)).fit_sums(each, self.ends, share)
+            for name, each in (("linear", sums.linear()), ("kernels", sums))
+        }
+
+    def ridge(self, sums: KernelSums) -> EvidenceRidge:
+        """The regression of the kernels."""
+        return EvidenceRidge(signal=self.signal).fit_sums(sums)
+
+
+#: Targets of released labels, and the models that sums of them make.
+Targets = ClassTargets | NumberTargets
+
 
 #: Keys of the hashes of units by which folds and samples are chosen: public numbers.
 _OF_FOLDS, _OF_SAMPLES, _OF_SIGNS, _OF_BUCKETS, _OF_TREES = 1, 2, 3, 4, 5

@@ -36,8 +36,18 @@ from labeldp.learning.sklearn import (
 )
 from labeldp.learning.tables._folds import FOLDS, units_in
 from labeldp.learning.tables._model import IN_MEMORY
-from labeldp.learning.tables._part_sums import Binned, PartSums, Reader, Sample, SumsOfPart, fold_numbers, unit_hashes
-from labeldp.learning.tables._targets import ClassTargets, NumberTargets, Targets
+from labeldp.learning.tables._part_sums import (
+    Binned,
+    ClassTargets,
+    NumberTargets,
+    PartSums,
+    Reader,
+    Sample,
+    SumsOfPart,
+    Targets,
+    fold_numbers,
+    unit_hashes,
+)
 from labeldp.privacy import Interval
 from labeldp.release import Release, ReleasePart, parts_of_release, public_columns
 from labeldp.release.engines import Engine, reported

@@ -15,7 +15,7 @@ from ._fingerprints import FingerprintBuilder as FingerprintBuilder
 from ._fingerprints import Fingerprints as Fingerprints
 from ._cell_hashes import cell_hashes as cell_hashes
 from ._cell_hashes import keyed as keyed
-from ._idx import read_idx as read_idx
+from ._whole_files import read_idx as read_idx
 from ._store import disk_path as disk_path
 from ._store import Place as Place
 from ._store import StorePath as StorePath
