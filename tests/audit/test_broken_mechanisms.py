@@ -8,8 +8,8 @@ from scipy.stats import binom
 
 import labeldp as dp
 from labeldp.audit import audit_mechanism
+from labeldp.audit.mechanisms._events import PERIODS, _pair_counts, _position_tally
 from labeldp.audit.mechanisms._partition import choose_partitions
-from labeldp.audit.mechanisms._tallies import PERIODS, _pair_counts, _position_tally
 from labeldp.audit.mechanisms._views import _solve
 
 RNG = np.random.default_rng()

@@ -18,7 +18,7 @@ from labeldp._confidence_intervals import clopper_pearson_lower, clopper_pearson
 from labeldp._progress import Progress
 from labeldp._shapes import Int
 from labeldp.audit._audit import Audit, check_claim, check_confidence
-from labeldp.audit.mechanisms._events import TESTED, Event, Level, promising_events
+from labeldp.audit.mechanisms._events import TESTED, Event, Level, Tally, cell_tally, order_tallies, promising_events
 from labeldp.audit.mechanisms._partition import (
     Partition,
     as_outputs,
@@ -28,7 +28,6 @@ from labeldp.audit.mechanisms._partition import (
     single_output,
     type_partition,
 )
-from labeldp.audit.mechanisms._tallies import Tally, cell_tally, order_tallies
 from labeldp.errors import InputError
 
 _FEWEST, _MOST = 100, 1 << 48

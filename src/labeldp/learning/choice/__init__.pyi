@@ -1,9 +1,9 @@
-from ._folds import Parts as Parts
-from ._folds import folds_of as folds_of
-from ._folds import in_folds as in_folds
-from ._folds import some_rows as some_rows
-from ._folds import numbers_of as numbers_of
-from ._folds import predict_others as predict_others
+from ._gains import Parts as Parts
+from ._gains import folds_of as folds_of
+from ._gains import in_folds as in_folds
+from ._gains import some_rows as some_rows
+from ._gains import numbers_of as numbers_of
+from ._gains import predict_others as predict_others
 from ._gains import Held as Held
 from ._gains import Gains as Gains
 from ._gains import all_gains as all_gains

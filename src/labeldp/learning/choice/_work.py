@@ -17,8 +17,7 @@ from sklearn.pipeline import Pipeline
 from labeldp._progress import Progress
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
-from labeldp.learning.choice._folds import Parts
-from labeldp.learning.choice._gains import Gains, Held, Path, all_gains, as_groups
+from labeldp.learning.choice._gains import Gains, Held, Parts, Path, all_gains, as_groups
 from labeldp.learning.features import take_rows
 from labeldp.learning.metrics import Units
 from labeldp.release import Release

@@ -24,9 +24,8 @@ from labeldp._threads import blocks
 from labeldp.columns import rows_of_values
 from labeldp.errors import InputError, RowsError
 from labeldp.learning.files import FileFormat
-from labeldp.learning.generators._cell_law import CellLaw, cell_codes, cell_law, check_smoothing
 from labeldp.learning.generators._columns import FEW, FormEncoder, FreshNumbers
-from labeldp.learning.generators._laws import CopulaLaw, copula_law
+from labeldp.learning.generators._laws import CellLaw, CopulaLaw, cell_codes, cell_law, check_smoothing, copula_law
 from labeldp.learning.losses import posterior, require_release
 from labeldp.learning.sklearn import SoftmaxRegression
 from labeldp.mechanisms.resampling import ColumnForm, Form, Generator, Source, form_from, seen_in
