@@ -125,7 +125,7 @@ def test_mixup_mixes_features_and_losses_alike(features, release):
     settings = {"augment": None, "averaging": 0.0, "patience": None, "seed": 0, "channels_last": False}
     training = TrainingSettings(1, 32, functools.partial(torch.optim.SGD, lr=0.0), lambda _: 1.0, mixup=0.7, **settings)
     torch.manual_seed(0)
-    run = Run.start(linear(3), rows, loss, np.arange(ROWS), None, training, SingleDevice(torch.device("cpu")))
+    run = Run(linear(3), rows, loss, np.arange(ROWS), None, training, SingleDevice(torch.device("cpu")))
     chosen = np.arange(20, 52)
     given, asked = rows[chosen]
     found = run._step(given, asked, 1.0, np.random.default_rng(9))

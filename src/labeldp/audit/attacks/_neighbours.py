@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from labeldp._progress import Progress
+from labeldp._progress import Progress, silent
 from labeldp._shapes import Float, Float32, Int
 from labeldp._threads import over_chunks
 from labeldp.errors import InputError
@@ -65,8 +65,7 @@ def neighbour_sums(
                 sums[place] = values[near].sum(axis=0)
 
         over_chunks(fill, len(part), step)
-        if progress is not None:
-            progress("neighbours", int(part[-1]) + 1, len(rows))
+        (progress or silent)("neighbours", int(part[-1]) + 1, len(rows))
     return sums
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from scipy.special import betainc
 
-from labeldp._progress import Progress
+from labeldp._progress import Progress, silent
 from labeldp._shapes import Float, Int
 from labeldp.audit._audit import Audit, check_confidence
 from labeldp.audit.mechanisms._exact import audit_channel, audit_drawing
@@ -173,8 +173,7 @@ def _frequency_checks(folder: Path, certificate: Certificate, error: float, prog
         for name, tally in _counted_events(labels):
             tallies[name] = tallies[name] + tally if name in tallies else tally
         done += len(labels)
-        if progress is not None:
-            progress("audit", done, certificate.rows)
+        (progress or silent)("audit", done, certificate.rows)
     events = sum(len(tally.counts) for tally in tallies.values())
     return [_frequency_check(name, tally, error / (2 * events)) for name, tally in tallies.items()]
 

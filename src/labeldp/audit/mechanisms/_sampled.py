@@ -15,7 +15,7 @@ import numpy as np
 
 from labeldp import _checks
 from labeldp._confidence_intervals import clopper_pearson_lower, clopper_pearson_upper
-from labeldp._progress import Progress
+from labeldp._progress import Progress, silent
 from labeldp._shapes import Int
 from labeldp.audit._audit import Audit, check_claim, check_confidence
 from labeldp.audit.mechanisms._events import TESTED, Event, Level, Tally, cell_tally, order_tallies, promising_events
@@ -193,8 +193,7 @@ class _Sampler:
                 "call it yourself with the same input to see why"
             ) from None
         self.drawn += sum(n or 1 for n in counts)
-        if self.progress is not None:
-            self.progress("audit", min(self.drawn, self.total), self.total)
+        (self.progress or silent)("audit", min(self.drawn, self.total), self.total)
         return outputs
 
     def counts(self, tallies: Sequence[Tally], count: int) -> list[np.ndarray]:

@@ -22,7 +22,7 @@ import numpy as np
 from labeldp._documented import documented_in
 from labeldp._extras import require_extra
 from labeldp._own_files import opened_own, replace_file
-from labeldp._progress import Progress
+from labeldp._progress import Progress, silent
 from labeldp._shapes import Float, Shaped, UInt8
 from labeldp._threads import blocks
 from labeldp.errors import InputError, OutputError
@@ -89,8 +89,7 @@ class ImageEncoder:
         found = np.empty((len(pixels), self.card.outputs), np.float32)
         for rows in blocks(len(pixels), entries=_CACHED):
             found[rows] = self._features(np.ascontiguousarray(pixels[rows]))
-            if report is not None:
-                report("encode", rows.stop, len(pixels))
+            (report or silent)("encode", rows.stop, len(pixels))
         return found
 
     def _features(self, pixels: UInt8[np.ndarray, "b c h w"]) -> Float[np.ndarray, "b d"]:

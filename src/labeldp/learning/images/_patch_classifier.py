@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from labeldp import _checks
 from labeldp._documented import documented_in
-from labeldp._progress import Progress
+from labeldp._progress import Progress, silent
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.cells import ClusterTree
@@ -336,8 +336,7 @@ class PatchClassifier(ScoreClassifier):
         return np.asarray(rows @ self.coef_.T + self.intercept_)
 
     def _say(self, name: str, done: int, of: int) -> None:
-        if self.report is not None:
-            self.report(name, done, of)
+        (self.report or silent)(name, done, of)
 
     def _counts(self) -> list[int]:
         return [_checks.whole(each, "components", 1) for each in self.components]

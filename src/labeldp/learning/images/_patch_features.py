@@ -5,6 +5,7 @@ Copies of images that are moved a little are of one class with the image, and fr
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -46,6 +47,7 @@ Pixels = Shaped[np.ndarray, "n c h w"]
 
 
 @documented_in("labeldp.learning.images")
+@dataclass(eq=False, repr=False)
 class PatchFeatures(TransformerMixin, BaseEstimator):
     """Features of images: how strongly their parts respond to frequent patches, found without labels.
 
@@ -92,22 +94,13 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
             width, 3), are smaller than a patch or a grid, are of another shape than in ``fit``, or are all flat.
     """
 
-    def __init__(
-        self,
-        components: int | None = None,
-        *,
-        filters: int | None = None,
-        size: int = 6,
-        cells: int = 4,
-        mirrored: bool = False,
-        scales: int | None = None,
-    ) -> None:
-        self.components = components
-        self.filters = filters
-        self.size = size
-        self.cells = cells
-        self.mirrored = mirrored
-        self.scales = scales
+    components: int | None = None
+    _: KW_ONLY
+    filters: int | None = None
+    size: int = 6
+    cells: int = 4
+    mirrored: bool = False
+    scales: int | None = None
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002, N803 (scikit-learn's names)
         """Find filters and components from images of one of the shapes."""

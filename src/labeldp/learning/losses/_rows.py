@@ -75,14 +75,8 @@ class RowLoss:
 
     def take(self, rows: slice) -> RowLoss:
         """The loss of selected rows."""
-        return RowLoss(
-            self.mask[rows],
-            self.support[rows],
-            self.inside[rows],
-            self.other[rows],
-            self.outside[rows],
-            self.likelihood,
-        )
+        arrays = (self.mask, self.support, self.inside, self.other, self.outside)
+        return RowLoss(*(each[rows] for each in arrays), self.likelihood)
 
 
 @dataclass(frozen=True, eq=False)

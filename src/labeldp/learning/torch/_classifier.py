@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from labeldp import _checks
-from labeldp._progress import Progress
+from labeldp._progress import Progress, silent
 from labeldp._shapes import Float
 from labeldp.errors import InputError
 from labeldp.learning.features import row_weights
@@ -232,7 +232,7 @@ class TorchClassifier(ProbabilityClassifier):
             judged = HeldOut(features, held, release[held], weights, known) if len(held) else None
             owner = self._owner(module, rows, y, original, synthetic)
             checkpoint = None if self.checkpoint is None else Checkpoint(Path(self.checkpoint), owner)
-            run = Run.start(module, rows, loss, fit, judged, settings, machine, synthetic)
+            run = Run(module, rows, loss, fit, judged, settings, machine, synthetic)
             if len(fit) // run.steps < machine.num_processes:
                 raise InputError(
                     f"expected batches with a row for each of {machine.num_processes} processes, found fewer"
@@ -240,7 +240,7 @@ class TorchClassifier(ProbabilityClassifier):
             _check_outputs(run, len(declared))
             if judged is None and prior is None:
                 check_guard(module, release)
-            trained = train(run, checkpoint, self.report)
+            trained = train(run, checkpoint, self.report or silent)
         self._set_classes(release.space)
         self.outputs_, self.module_, self.history_ = declared, trained, run.history
         self.n_iter_, self.device_, self.kinds_ = len(run.history), machine.device, kinds_of(features)

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from labeldp._documented import documented_in
-from labeldp._progress import Progress
+from labeldp._progress import Progress, silent
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.choice import folds_of
@@ -144,12 +144,12 @@ class ImageEnsemble(ScoreClassifier):
         held: Int[np.ndarray, "h"],
     ) -> Float[np.ndarray, "n k"]:
         """Scores of each row by heads that were fitted to others: of a row to fit on, to others of these alone."""
-        scores = np.empty((len(release), release.space.size))
+        report, scores = self.report or silent, np.empty((len(release), release.space.size))
         for done, (some, rest) in enumerate(_splits(fit, held, units)):
-            self._say(done)
+            report("learn", done, _FOLDS + 1)
             head.fit_head(rows.take(some), release[some], units.take(some))
             scores[rest] = rows.features[rest] @ head.coef_.T + head.intercept_
-        self._say(_FOLDS + 1)
+        report("learn", _FOLDS + 1, _FOLDS + 1)
         return scores
 
     def _network(self, pixels: np.ndarray, *, mirrored: bool) -> TorchClassifier:
@@ -182,10 +182,6 @@ class ImageEnsemble(ScoreClassifier):
         """Fit a network to posteriors of some rows."""
         prior = ClassProbabilities(softmax(scores[places]), self.classes_)
         network.fit(pixels[places], release[places], prior=prior, groups=ROWS)
-
-    def _say(self, done: int) -> None:
-        if self.report is not None:
-            self.report("learn", done, _FOLDS + 1)
 
 
 def _further(network: TorchClassifier) -> TorchClassifier:

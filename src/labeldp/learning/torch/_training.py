@@ -10,7 +10,7 @@ import contextlib
 import math
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -67,42 +67,26 @@ class Run:
         synthetic: Rows of a generator, whose loss is subtracted, or None.
     """
 
-    model: nn.Module
-    optimizer: Any
+    module: InitVar[nn.Module]
     rows: ReleasedRows
     loss: ChannelLoss
     fit: Int[np.ndarray, "m"]
     held: HeldOut | None
     settings: TrainingSettings
     machine: Machine
-    averaged: AveragedModel | None
-    rates: list[float]
-    best: dict[str, Any] | None = None
-    best_gain: float = -math.inf
-    best_epoch: int = 0
-    history: list[dict[str, float]] = field(default_factory=list)
     synthetic: SyntheticRows | None = None
+    best: dict[str, Any] | None = field(default=None, init=False)
+    best_gain: float = field(default=-math.inf, init=False)
+    best_epoch: int = field(default=0, init=False)
+    history: list[dict[str, float]] = field(default_factory=list, init=False)
 
-    @classmethod
-    def start(
-        cls,
-        module: nn.Module,
-        rows: ReleasedRows,
-        loss: ChannelLoss,
-        fit: Int[np.ndarray, "m"],
-        held: HeldOut | None,
-        settings: TrainingSettings,
-        machine: Machine,
-        synthetic: SyntheticRows | None = None,
-    ) -> Run:
-        """A network before its first step."""
-        module = module.to(machine.device)
-        if settings.channels_last:
+    def __post_init__(self, module: nn.Module) -> None:
+        module = module.to(self.machine.device)
+        if self.settings.channels_last:
             module = module.to(memory_format=torch.channels_last)
-        averaged = averaging(module, settings.averaging) if settings.averaging else None
-        model, optimizer = machine.prepare(module, settings.optimizer(module.parameters()))
-        rates = [group["lr"] for group in optimizer.param_groups]
-        return cls(model, optimizer, rows, loss, fit, held, settings, machine, averaged, rates, synthetic=synthetic)
+        self.averaged = averaging(module, self.settings.averaging) if self.settings.averaging else None
+        self.model, self.optimizer = self.machine.prepare(module, self.settings.optimizer(module.parameters()))
+        self.rates: list[float] = [group["lr"] for group in self.optimizer.param_groups]
 
     @property
     def network(self) -> nn.Module:
@@ -266,7 +250,7 @@ class Run:
         return self.machine.unwrap_model(network, keep_fp32_wrapper=False).eval()
 
 
-def train(run: Run, checkpoint: Checkpoint | None, report: Progress | None) -> nn.Module:
+def train(run: Run, checkpoint: Checkpoint | None, report: Progress) -> nn.Module:
     """Run all epochs, resuming from a checkpoint."""
     epochs, machine = run.settings.epochs, run.machine
     if checkpoint is not None and (state := checkpoint.load(machine.device)) is not None:
@@ -278,14 +262,12 @@ def train(run: Run, checkpoint: Checkpoint | None, report: Progress | None) -> n
                 f"({type(problem).__name__}); remove it, or give another folder"
             ) from None
     while not run.finished:
-        if report is not None:
-            report("epoch", len(run.history), epochs)
+        report("epoch", len(run.history), epochs)
         run.epoch()
         if checkpoint is not None and machine.is_main_process:
             checkpoint.save(run.state())
         machine.wait_for_everyone()
-    if report is not None:
-        report("epoch", epochs, epochs)
+    report("epoch", epochs, epochs)
     return run.result()
 
 
