@@ -76,7 +76,8 @@ class RowLoss:
     def take(self, rows: slice) -> RowLoss:
         """The loss of selected rows."""
         arrays = (self.mask, self.support, self.inside, self.other, self.outside)
-        return RowLoss(*(each[rows] for each in arrays), self.likelihood)
+        mask, support, inside, other, outside = (each[rows] for each in arrays)
+        return RowLoss(mask, support, inside, other, outside, self.likelihood)
 
 
 @dataclass(frozen=True, eq=False)

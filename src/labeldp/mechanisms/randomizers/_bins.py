@@ -61,7 +61,6 @@ class BinResponse(NumberRandomizer):
     name: ClassVar[str] = "bins"
     draws_from: ClassVar[type[BinChannel]] = BinChannel
     about: ClassVar[str] = "RR-on-Bins: randomized response over bins, of least squared error under a prior; biased"
-    searched: ClassVar[bool] = False
     declared: ClassVar[tuple[str, ...]] = (PRIOR_DECLARED,)
 
     def __post_init__(self) -> None:

@@ -45,7 +45,6 @@ class LaplaceResponse(NumberRandomizer):
     name: ClassVar[str] = "laplace"
     draws_from: ClassVar[type[GridChannel]] = GridChannel
     about: ClassVar[str] = "Laplace noise on the grid, with merged ends"
-    searched: ClassVar[bool] = False
 
     def channel(self) -> GridChannel:
         """The channel from the true label to the released number."""
@@ -85,7 +84,6 @@ class OneBitResponse(NumberRandomizer):
     name: ClassVar[str] = "one-bit"
     draws_from: ClassVar[type[GridChannel]] = GridChannel
     about: ClassVar[str] = "One of two numbers, unbiased (Duchi et al.)"
-    searched: ClassVar[bool] = False
 
     def channel(self) -> GridChannel:
         """The channel from the true label to the released number."""
@@ -124,7 +122,6 @@ class PiecewiseResponse(NumberRandomizer):
     name: ClassVar[str] = "piecewise"
     draws_from: ClassVar[type[GridChannel]] = GridChannel
     about: ClassVar[str] = "Piecewise mechanism (Wang et al.): a window around the label is more likely"
-    searched: ClassVar[bool] = False
 
     def channel(self) -> GridChannel:
         """The channel from the true label to the released number."""

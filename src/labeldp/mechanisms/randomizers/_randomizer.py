@@ -127,7 +127,7 @@ class NumberRandomizer(Randomizer):
     space: Interval
 
     #: True if the channel is found by a numerical search, which a plan does on a small grid.
-    searched: ClassVar[bool]
+    searched: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if isinstance(self.space, LabelSpace) and not isinstance(self.space, Interval):
