@@ -50,14 +50,6 @@ def test_sums_on_a_grid_do_not_depend_on_cuts_and_order(table):
             assert one.value.tobytes() == other.value.tobytes()
 
 
-def test_sums_off_a_grid_do_depend_on_order(table):
-    """Without a grid the last bits differ, which is what the grid is for."""
-    grid = Grid(on_a_grid(table).kernels, table[1].mean(axis=0))
-    some = np.random.default_rng(3).permutation(ROWS)
-    one, other = (KernelSums.of(grid).add(*(each[rows] for each in table)) for rows in (slice(None), some))
-    assert one.products[1].value.tobytes() != other.products[1].value.tobytes()
-
-
 def test_evidence_is_that_of_a_plain_computation(table):
     """Centred moments of features agree with those computed at once in floats, but for the rounding of the grid."""
     grid = on_a_grid(table)
@@ -72,19 +64,6 @@ def test_evidence_is_that_of_a_plain_computation(table):
     for each in evidence:
         np.testing.assert_allclose(each.mean, targets.mean(axis=0), atol=1e-4)
         np.testing.assert_allclose(each.squares, 0.5 * (offsets**2).sum(axis=0), rtol=1e-4)
-
-
-def test_weights_are_copies(table):
-    """A row that weighs four times is four rows: its root is on the grid."""
-    features, targets, _ = table
-    grid = on_a_grid((features, targets, np.full(ROWS, 4.0)))
-    once = KernelSums.of(grid).add(features, targets, np.full(ROWS, 4.0)).evidence()
-    four = KernelSums.of(grid)
-    for _ in range(4):
-        four.add(features, targets, np.ones(ROWS))
-    for one, other in zip(once, four.evidence(), strict=True):
-        np.testing.assert_allclose(one.gram, other.gram, atol=0.05)
-        assert one.rows == other.rows
 
 
 @pytest.mark.parametrize(("best", "widths"), [(np.inf, [3.0, 1.0]), (3.0, [3.0, 1.0]), (0.3, [0.3, 0.1]), (0.1, [0.1])])

@@ -257,18 +257,6 @@ def test_usual_copies_keep_the_work_within_bounds(monkeypatch):
         moved_copies(np.zeros((1, 2, 2)), -1)
 
 
-def test_copies_that_equal_their_rows_change_nothing_much():
-    """Each copy has the label of its own row: heads of rows and of their copies are those of the rows."""
-    features = np.random.default_rng(2).normal(size=(600, 6))
-    release = Curator(np.where(features[:, 0] > 0, "a", "b"), SPACE).randomize(epsilon=3.0)
-    alone, repeated = (
-        PatchClassifier((2, 6)).fit_head(ImageRows.of(features, copies=copies), release)
-        for copies in ([], [features, features])
-    )
-    scores = alone._feature_scores(features), repeated._feature_scores(features)
-    assert np.corrcoef(scores[0][:, 0], scores[1][:, 0])[0, 1] > 0.98
-
-
 def test_copies_learn_from_the_clusters_of_their_own_rows():
     """The head of clusters is that of the rows alone where copies equal them, before it learns from labels."""
     features = np.random.default_rng(6).normal(size=(600, 6))

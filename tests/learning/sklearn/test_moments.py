@@ -132,26 +132,6 @@ def test_a_head_leaves_over_what_noise_adds(loss, deviation):
     assert left == pytest.approx(deviation * np.sqrt(chi2.ppf(0.95, 5 * 2)), rel=0.02)
 
 
-@pytest.mark.parametrize("loss", HEADS)
-def test_rotated_and_scaled_features_give_the_same_head(loss):
-    """Features that are turned or scaled, with moments to match, give the same predictions, with a penalty to match."""
-    features, codes = problem(500)
-    noise = 20.0 * np.random.default_rng(3).normal(size=(5, 3))
-    turn = np.linalg.qr(np.random.default_rng(4).normal(size=(5, 5)))[0]
-    found = []
-    for matrix in (np.eye(5), turn, 7.0 * np.eye(5)):
-        rotated = RotatedFeatures.of(features @ matrix)
-        scale = np.linalg.norm(matrix, 2)
-        value = matrix.T @ (features.T @ np.eye(3)[codes] + noise)
-        moments = Moments.of(value, 20.0 * scale, rotated, 1e-6)
-        l2 = penalty_at_noise(rotated, moments, HEADS[loss], 1e-8)
-        moments = project_moments(rotated, moments, scale * 5.0, 1e-8)
-        found.append((rotated.features @ HEADS[loss](rotated, moments, l2, 1e-8, None), l2 / scale**2))
-    for scores, l2 in found[1:]:
-        np.testing.assert_allclose(scores, found[0][0], atol=1e-3)
-        assert l2 == pytest.approx(found[0][1], rel=1e-3)
-
-
 def test_long_rows_are_cut_as_for_the_curator():
     """With a norm of the query, rows are cut to it in fitting and predicting; no other norm has to be told."""
     features, codes = problem(8000)
