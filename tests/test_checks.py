@@ -140,7 +140,7 @@ def test_compiled_functions_are_left_alone():
     ResponseChannel.at(3, 1.0).draw(np.zeros(1, dtype=np.int32), np.zeros((1, 1), dtype=np.uint64))
     kernels = sys.modules["labeldp.privacy.channels._kernels"]
     assert "jaxtyping" not in type(kernels.__spec__.loader).__module__
-    assert "jaxtyping" in type(sys.modules["labeldp.privacy.channels._response"].__spec__.loader).__module__
+    assert "jaxtyping" in type(sys.modules["labeldp.privacy.channels._candidates"].__spec__.loader).__module__
 
 
 def test_shares_and_signs():

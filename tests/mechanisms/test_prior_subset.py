@@ -9,7 +9,7 @@ import pytest
 
 from labeldp import Classes, PriorResponse, PriorSubsetResponse, SubsetResponse
 from labeldp.privacy.channels import CandidateChannel, pack, pair_share, prior_subset_candidates, unpack
-from labeldp.privacy.channels._candidate_subsets import _pair_values
+from labeldp.privacy.channels._subset import _pair_values
 
 EPSILONS = (0.2, 0.5, 1.0, 2.0, 4.0)
 
@@ -132,7 +132,7 @@ def test_many_rows_are_chosen_in_chunks(monkeypatch):
     """Candidates do not depend on the rows beside them."""
     prior = rows(4, "mixed", 50)
     whole = prior_subset_candidates(prior, 1.0)
-    monkeypatch.setattr("labeldp.privacy.channels._candidate_subsets.ENTRIES_PER_CHUNK", 28)
+    monkeypatch.setattr("labeldp.privacy.channels._subset.ENTRIES_PER_CHUNK", 28)
     parts = prior_subset_candidates(prior, 1.0)
     assert all(np.array_equal(one, other) for one, other in zip(whole, parts, strict=True))
 

@@ -18,7 +18,7 @@ from labeldp.learning.convex import (
     fit_interactively,
 )
 from labeldp.learning.convex._descent import Descent, DescentRows, Steps
-from labeldp.learning.convex._interactive import _GradientClient, _noise
+from labeldp.learning.convex._learners import _GradientClient, _noise
 from labeldp.learning.convex._losses import LOSSES
 from labeldp.learning.sklearn import SoftmaxRegression
 

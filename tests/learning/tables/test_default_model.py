@@ -14,7 +14,7 @@ from labeldp.learning.choice import folds_of
 from labeldp.learning.metrics import Units
 from labeldp.learning.sklearn import AutoClassifier, AutoRegressor
 from labeldp.learning.tables import learn, open_model
-from labeldp.learning.tables._folds import units_in
+from labeldp.learning.tables._model import units_in
 from labeldp.release import Release, public_columns
 
 SPACE = Classes(["grave", "mild", "none"])

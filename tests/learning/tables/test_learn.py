@@ -13,7 +13,7 @@ from labeldp import Classes, Curator, Interval, Release, release_table
 from labeldp.errors import InputError, LabelDPError
 from labeldp.learning.metrics import UnitsWarning, accuracy
 from labeldp.learning.tables import evaluate, learn, open_model
-from labeldp.learning.tables._folds import chosen_rows
+from labeldp.learning.tables._model import chosen_rows
 from labeldp.learning.tables._part_sums import chosen_units
 from labeldp.learning.tables._scores import class_scores
 from labeldp.release import public_columns

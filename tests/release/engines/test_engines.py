@@ -27,7 +27,7 @@ import labeldp.release.engines._engine as engine_module
 import labeldp.release.folder._run as run_module
 import labeldp.release.folder._staging as staging_module
 import labeldp.release.jobs._job as table_module
-import labeldp.release.tables._parts as parts_module
+import labeldp.release.tables._look as parts_module
 from labeldp import _version
 from labeldp._random_words import RunKey
 from labeldp.errors import AttemptError, BudgetError, EngineError, InputError, LabelDPError, LabelError, TableError

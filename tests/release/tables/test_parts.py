@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import labeldp.release.tables._fingerprints as fingerprints_module
-import labeldp.release.tables._parts as parts_module
+import labeldp.release.tables._look as parts_module
 import labeldp.release.tables._tables as tables_module
 from labeldp import Classes
 from labeldp.errors import TableError

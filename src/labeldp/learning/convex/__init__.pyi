@@ -2,7 +2,7 @@ from ._convex_learner import BALLS as BALLS
 from ._descent import Descent as Descent
 from ._descent import FewRowsWarning as FewRowsWarning
 from ._descent import Steps as Steps
-from ._interactive import fit_interactively as fit_interactively
+from ._learners import fit_interactively as fit_interactively
 from ._learners import ConvexClassifier as ConvexClassifier
 from ._learners import ConvexRegressor as ConvexRegressor
 from ._losses import AbsoluteLoss as AbsoluteLoss

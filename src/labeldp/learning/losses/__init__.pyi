@@ -18,7 +18,7 @@ from ._own_features import class_shares as class_shares
 from ._own_features import mean_vector as mean_vector
 from ._own_features import resampling_probability as resampling_probability
 from ._score import posterior as posterior
-from ._released import require_release as require_release
+from ._own_features import require_release as require_release
 from ._rows import METHODS as METHODS
 from ._rows import Method as Method
 from ._rows import AnyLoss as AnyLoss
@@ -30,8 +30,8 @@ from ._score import judge as judge
 from ._score import shifts_to as shifts_to
 from ._rows import SyntheticRows as SyntheticRows
 from ._rows import stack_rows as stack_rows
-from ._released import blocks_of as blocks_of
-from ._released import effective_share as effective_share
-from ._released import require_identified as require_identified
-from ._released import unbiased_rows as unbiased_rows
+from ._own_features import blocks_of as blocks_of
+from ._own_features import effective_share as effective_share
+from ._own_features import require_identified as require_identified
+from ._own_features import unbiased_rows as unbiased_rows
 from ._numbers import precisions as precisions

@@ -12,7 +12,7 @@ from labeldp._shapes import Float, Int
 from labeldp._threads import blocks
 from labeldp.columns import result_or_none
 from labeldp.errors import InputError
-from labeldp.learning.losses._released import require_release
+from labeldp.learning.losses._own_features import require_release
 from labeldp.privacy import Interval, LabelSpace
 from labeldp.privacy.channels import Bins, Channel, ClassChannel, SingleNumberChannel
 from labeldp.release import Release

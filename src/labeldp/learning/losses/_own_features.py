@@ -1,4 +1,4 @@
-"""Probability that the features of a row are the original ones, where some were resampled, and class shares.
+"""Unbiased vectors of released classes, and the probability that features are the original ones, if some are not.
 
 A row of class y with features x is released as ``(x~, z)``. Its features are kept with probability ``1 - r`` and
 otherwise drawn from ``Qbar``, independently of the row; z is drawn from y through a channel, independently of that. So
@@ -20,10 +20,47 @@ import numpy as np
 from labeldp import _checks
 from labeldp._arrays import freeze_arrays
 from labeldp._shapes import Float, Int
-from labeldp.errors import InputError, RowsError
-from labeldp.learning.losses._released import blocks_of, require_identified, unbiased_rows
-from labeldp.privacy.channels import nearest_distributions
+from labeldp._threads import blocks
+from labeldp.errors import InputError, NotTrueLabelsError, RowsError
+from labeldp.privacy.channels import ClassChannel, CoarseningChannel, nearest_distributions, pair_share
 from labeldp.release import Release
+
+
+def require_release(y: object) -> Release:
+    """The labels themselves, if they are a release."""
+    if not isinstance(y, Release):
+        raise NotTrueLabelsError(
+            f"expected a Release as labels, found {type(y).__name__}; randomize labels with a Curator, load a release "
+            "with Release.load, or wrap public labels with Release.public(labels, space)"
+        )
+    return y
+
+
+def require_identified(release: Release) -> None:
+    """Refuse rows whose true class may lie outside their candidates, or is known up to its group."""
+    channel = require_release(release).channel
+    if isinstance(channel, ClassChannel) and not channel.identifies:
+        found = "groups of classes" if isinstance(channel, CoarseningChannel) else "candidates"
+        raise InputError(
+            f"expected a channel that identifies true labels, found rows with {found}; use log_likelihood, or "
+            "accuracy_bounds"
+        )
+
+
+def effective_share(release: Release) -> float:
+    """Effective rows of a released label, in the mean of all rows."""
+    return float(np.mean(pair_share(release.class_channel.membership)))
+
+
+def blocks_of(release: Release) -> list[slice]:
+    """Slices of the rows whose dense vectors fit in memory."""
+    return blocks(len(release), release.space.size)
+
+
+def unbiased_rows(release: Release, rows: slice) -> Float[np.ndarray, "m k"]:
+    """The unbiased vectors of selected rows."""
+    return release.class_channel.take(rows).unbiased(release.codes[rows])
+
 
 #: Largest deviation of a prior's sum from one.
 _TOLERANCE = 1e-6

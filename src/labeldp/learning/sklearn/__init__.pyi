@@ -14,8 +14,8 @@ from ._auto import SOME_ROWS as SOME_ROWS
 from ._auto import Target as Target
 from ._boosting import BoostingClassifier as BoostingClassifier
 from ._boosting import BoostingRegressor as BoostingRegressor
-from ._calibrated import CalibratedClassifier as CalibratedClassifier
-from ._calibrated import UnguardedFitWarning as UnguardedFitWarning
+from ._adapter import CalibratedClassifier as CalibratedClassifier
+from ._adapter import UnguardedFitWarning as UnguardedFitWarning
 from ._cells import CellRegressor as CellRegressor
 from ._cells import mean_in_cells as mean_in_cells
 from ._members import ClusterLeaves as ClusterLeaves

@@ -1,4 +1,4 @@
-from ._consensus import ConsensusRetraining as ConsensusRetraining
+from ._multi_stage import ConsensusRetraining as ConsensusRetraining
 from ._files import resting_on as resting_on
 from ._multi_stage import MultiStage as MultiStage
 from ._multi_stage import RESPONSES as RESPONSES

@@ -1,4 +1,7 @@
-"""The families of models of a table, of classes and of numbers: a family is a function and a line of a table."""
+"""The families of models of a table, of classes and of numbers: a family is a function and a line of a table.
+
+With resampled features they are corrected by means of the generator.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -18,13 +22,13 @@ from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
 
 from labeldp import _checks
 from labeldp._progress import Progress, silent
-from labeldp._shapes import Int
+from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.choice import Candidates, Member, Work, folds_of, numbers_of
 from labeldp.learning.convex import ConvexClassifier, ConvexRegressor
-from labeldp.learning.features import frame_columns, scaling_transformer, tree_transformer
+from labeldp.learning.features import frame_columns, frame_of, scaling_transformer, tree_transformer
 from labeldp.learning.losses import decoded_numbers, gain, is_decodable, is_unbiased, require_decodable
-from labeldp.learning.metrics import Units
+from labeldp.learning.metrics import Estimate, Units
 from labeldp.learning.ratings import FactorizationClassifier
 from labeldp.learning.sklearn import (
     AutoClassifier,
@@ -34,14 +38,16 @@ from labeldp.learning.sklearn import (
     NeighborsRegressor,
     ReleasedLabelClassifier,
     ReleasedLabelRegressor,
+    ResampledClassifier,
+    RowMethod,
     SoftLabelClassifier,
     SoftmaxRegression,
     noise_ratio,
+    synthetic_rows,
+    true_accuracy,
     usual_boosting,
 )
-from labeldp.learning.tables._folds import FOLDS
-from labeldp.learning.tables._model import OF_CLASSES
-from labeldp.learning.tables._resampled import corrected
+from labeldp.learning.tables._model import FOLDS, OF_CLASSES
 from labeldp.mechanisms.resampling import Generator
 from labeldp.privacy import Classes, Interval
 from labeldp.privacy.channels import ClusterChannel
@@ -334,3 +340,56 @@ def judged_model(
         said, constant = [*said, combination.setting()], constant or combination.is_constant
     whole = fitted.model if generator is None else last
     return Judged(whole, combination, folds, held_out, "; ".join(filter(None, said)), constant)
+
+
+#: Method for resampled rows, for each method of released labels that can be corrected.
+_ROW_METHODS: Mapping[str, RowMethod] = MappingProxyType(
+    {"likelihood": "likelihood", "em": "likelihood", "unbiased": "weighted"}
+)
+
+
+def corrected(
+    estimator: Pipeline, method: str, generator: Generator, columns: Mapping[str, str]
+) -> ResampledClassifier:
+    """Wrap a pipeline to learn with the probabilities that features are original, estimated from generated rows.
+
+    Raises:
+        InputError: The method cannot be corrected.
+    """
+    if method not in _ROW_METHODS:
+        raise InputError(f"expected a method among {', '.join(_ROW_METHODS)} with a generator, found {method!r}")
+
+    def drawn(codes: Int[np.ndarray, "m"]) -> pd.DataFrame:
+        return frame_of(generator.sample(codes), columns)
+
+    return ResampledClassifier(estimator, method=_ROW_METHODS[method], generator=drawn, original_share="estimated")
+
+
+#: Fewest synthetic rows to evaluate a model on.
+_FEWEST_SYNTHETIC = 10_000
+
+
+def accuracy_of_true_rows(
+    fitted: ResampledClassifier, release: Release, probabilities: Float[np.ndarray, "n k"]
+) -> Estimate:
+    """Approximate accuracy on true rows, from predictions of held-out released rows.
+
+    The predictions are those of fold models; the correction for resampled rows uses predictions of the full model for
+    synthetic rows. The interval does not cover the difference of these models, which vanishes if classes are equally
+    common.
+    """
+    names = np.array(release.space.points)
+    rows = synthetic_rows(fitted.generator, max(_FEWEST_SYNTHETIC, len(release)), len(names))
+    return true_accuracy(release, names[np.argmax(probabilities, axis=1)], fitted.predict(rows))
+
+
+def check_generator(generator: Generator, release: Release) -> None:
+    """Refuse a generator other than that of a release."""
+    law = None if release.certificate is None else release.certificate.features
+    if law is None or law.generator is None:
+        raise InputError("expected features resampled with a generator, found a release of labels alone")
+    if generator.describe() != law.generator:
+        raise InputError(
+            "expected the generator that the release was made with, found one of another form or source; the "
+            "certificate describes the right one"
+        )

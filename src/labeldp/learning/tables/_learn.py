@@ -41,14 +41,23 @@ from labeldp.learning.tables._families import (
     NUMBERS,
     RATINGS,
     Rows,
+    accuracy_of_true_rows,
+    check_generator,
     checked_method,
     default_model,
     judged_model,
     kind_of,
 )
-from labeldp.learning.tables._folds import FOLDS, chosen_rows, enough_rows, rows_apart, units_in, units_of
-from labeldp.learning.tables._model import IN_MEMORY, OF_CLASSES
-from labeldp.learning.tables._resampled import accuracy_of_true_rows, check_generator
+from labeldp.learning.tables._model import (
+    FOLDS,
+    IN_MEMORY,
+    OF_CLASSES,
+    chosen_rows,
+    enough_rows,
+    rows_apart,
+    units_in,
+    units_of,
+)
 from labeldp.learning.tables._scores import FACTOR, ClassScores, NumberScores, class_scores, in_folds, number_scores
 from labeldp.learning.tables._stored import Limits
 from labeldp.learning.tables._table_model import TableModel

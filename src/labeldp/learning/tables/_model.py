@@ -1,28 +1,114 @@
-"""A model in a file: what it was learned from, and what it predicts of the rows of a table, or of images."""
+"""The rows of a release that a model learns from or calibrates sets on, and a model in a file.
+
+The file says what it was learned from; the model predicts the rows of a table, or images.
+"""
 
 from __future__ import annotations
 
 import importlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, ClassVar, Self
 
 import numpy as np
+import pyarrow as pa
 
+from labeldp import _checks
 from labeldp._extras import require_extra
-from labeldp._shapes import Float
+from labeldp._shapes import Float, Int
 from labeldp._strict_json import strict_json
 from labeldp.errors import InputError, VerificationError
+from labeldp.learning.choice import folds_of, some_rows
 from labeldp.learning.features import EncoderCard
 from labeldp.learning.files import TYPES, Arrays, FileFormat, check_stored, described
 from labeldp.learning.inference import PredictionSets
+from labeldp.learning.metrics import ROWS, Units, may_share_units
 from labeldp.learning.sklearn import Mixture
-from labeldp.privacy import LabelSpace, columns_in_order
-from labeldp.release.folder import Certificate, check_charges
+from labeldp.privacy import Interval, LabelSpace, columns_in_order
+from labeldp.release import Release, unit_numbers
+from labeldp.release.folder import Certificate, check_charges, group_column
+
+FOLDS = 5
+#: Rows of a unit, where a release does not say how many there are.
+_USUAL_SIZE = 5
+
+
+def enough_rows(release: Release) -> Certificate:
+    """The certificate of a release, which must have enough rows for cross-validation."""
+    if release.certificate is None or len(release) < 2 * FOLDS:
+        raise InputError(f"expected at least {2 * FOLDS} rows to learn from, found {len(release)}")
+    return release.certificate
+
+
+def units_in(table: pa.Table, unit: str | None) -> Int[np.ndarray, "n"] | None:
+    """The number of each row's privacy unit, as releases tell units apart, or None if its column was not kept."""
+    if unit is None or unit not in table.column_names:
+        return None
+    return unit_numbers(table[unit], table.num_rows)
+
+
+def chosen_rows(certificate: Certificate, units: Int[np.ndarray, "n"] | None, most: int) -> Int[np.ndarray, "m"]:
+    """Numbers of at most so many rows, in whole units: by chance, without a look at labels, and equal for one release.
+
+    Raises:
+        InputError: So many rows do not suffice for cross-validation.
+    """
+    most = _checks.whole(most, "rows", 2 * FOLDS)
+    of_rows = Units.of(ROWS if units is None else units, certificate.rows)
+    return some_rows(of_rows, most, list(certificate.release.encode()))
+
+
+def units_of(table: pa.Table, release: Release, points: Callable[[], Any]) -> tuple[Units, bool]:
+    """The privacy units of rows, by the column of their unit, and whether a column tells them.
+
+    Where rows may share a unit and no column tells which do, sets of similar rows stand for units: rows of one unit are
+    often near-duplicates.
+    """
+    numbers, rows = units_in(table, group_column(release.certificate)), table.num_rows
+    if numbers is not None or not may_share_units(release):
+        return Units.of(ROWS if numbers is None else numbers, rows), True
+    from labeldp.learning.sklearn import ClusterLeaves  # noqa: PLC0415 (not to predict)
+
+    size = max(getattr(release.channel, "repeats", (_USUAL_SIZE,)))
+    return Units.of(ClusterLeaves().similar(points(), size), rows), False
+
+
+def rows_apart(
+    release: Release, units: Units, told: bool, coverage: float | None, by: str | None
+) -> tuple[Int[np.ndarray, "m"], Int[np.ndarray, "c"]]:
+    """The rows to learn from, and a fifth of the rows, in whole units, to calibrate sets on; none without a coverage.
+
+    Args:
+        release: Released labels.
+        units: Their privacy units.
+        told: Whether a column tells them.
+        coverage: The share of rows whose sets shall hold the true label; None for no sets.
+        by: ``"class"`` for that share of the rows of each class.
+
+    Raises:
+        InputError: The coverage is none, or by class without classes, no column tells units apart, or features of rows
+            were resampled.
+    """
+    if by is not None and (coverage is None or isinstance(release.space, Interval)):
+        raise InputError("expected a coverage by class with a coverage of classes, found one without; leave it out")
+    if coverage is None:
+        return np.arange(len(release)), np.arange(0)
+    _checks.share(coverage, "a coverage", "()", "; use for instance 0.9")
+    _checks.among(by, "a coverage by", (None, "class"))
+    certificate = release.certificate
+    if certificate is not None and certificate.features is not None:
+        raise InputError("expected the features of the rows themselves for a coverage, found resampled or no features")
+    if not told:
+        raise InputError(
+            "expected a column that tells privacy units apart, since sets are calibrated on other units, found none; "
+            "release with a made-up number of each (--renumber), or leave out --coverage"
+        )
+    return folds_of(units, FOLDS)[0]
+
 
 _EARLIER, _NOW = "labeldp/model/1", "labeldp/model/2"
 #: Types of parts of scikit-learn that skops does not trust by itself.

@@ -21,7 +21,7 @@ from labeldp.learning.heads import ExactSum, Grid, KernelSums
 from labeldp.learning.losses import decoded_numbers, ends_of, label_variance, means_of_bins, noise_variances
 from labeldp.learning.metrics import design_effect
 from labeldp.learning.sklearn import Encoders, EvidenceRidge, KernelClassifier, ReleasedLabelRegressor, noise_ratio
-from labeldp.learning.tables._folds import FOLDS
+from labeldp.learning.tables._model import FOLDS
 from labeldp.privacy import LabelSpace
 from labeldp.release import Release, ReleasePart
 from labeldp.release.engines import Tick

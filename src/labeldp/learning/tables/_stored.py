@@ -34,8 +34,7 @@ from labeldp.learning.sklearn import (
     encoders_of,
     kinds_of,
 )
-from labeldp.learning.tables._folds import FOLDS, units_in
-from labeldp.learning.tables._model import IN_MEMORY
+from labeldp.learning.tables._model import FOLDS, IN_MEMORY, units_in
 from labeldp.learning.tables._part_sums import (
     Binned,
     ClassTargets,

@@ -20,7 +20,7 @@ from labeldp.learning import sklearn as learners
 from labeldp.learning.features import SeenRanges, frame_of, scaling_transformer
 from labeldp.learning.files import Arrays, OtherVersionError, described, restored
 from labeldp.learning.inference import PredictionSets
-from labeldp.learning.tables._model import OF_CLASSES, Model
+from labeldp.learning.tables._model import OF_CLASSES, Model, enough_rows, units_of
 from labeldp.mechanisms.resampling import Generator
 from labeldp.privacy import Interval, columns_in_order, predicted_columns
 from labeldp.release import Release
@@ -106,9 +106,12 @@ class TableModel(Model):
         """
         if self.of_numbers:
             raise InputError("expected a model of classes for probabilities, found one of numbers; use predict")
-        from labeldp.learning.tables._families import CLASSES, Rows, judged_model  # noqa: PLC0415 (not to predict)
-        from labeldp.learning.tables._folds import enough_rows, units_of  # noqa: PLC0415
-        from labeldp.learning.tables._resampled import check_generator  # noqa: PLC0415
+        from labeldp.learning.tables._families import (  # noqa: PLC0415 (not to predict)
+            CLASSES,
+            Rows,
+            check_generator,
+            judged_model,
+        )
 
         unit = group_column(enough_rows(release))
         names = set(Columns(table).names)

@@ -20,4 +20,4 @@ from ._settings import TrainingSettings as TrainingSettings
 from ._settings import SCHEDULES as SCHEDULES
 from ._training import Run as Run
 from ._training import UnguardedFitWarning as UnguardedFitWarning
-from ._efficientnet import efficientnet as efficientnet
+from ._networks import efficientnet as efficientnet

@@ -4,8 +4,8 @@ from ._bitsets import pack as pack
 from ._bitsets import unpack as unpack
 from ._calibration import accept as accept
 from ._calibration import bit_weight as bit_weight
-from ._candidate_subsets import CandidateSubsetChannel as CandidateSubsetChannel
-from ._candidate_subsets import prior_subset_candidates as prior_subset_candidates
+from ._subset import CandidateSubsetChannel as CandidateSubsetChannel
+from ._subset import prior_subset_candidates as prior_subset_candidates
 from ._candidates import CandidateChannel as CandidateChannel
 from ._candidates import CandidateRows as CandidateRows
 from ._candidates import copied_prior as copied_prior
@@ -48,7 +48,7 @@ from ._projective import projective_order as projective_order
 from ._registry import CHANNELS as CHANNELS
 from ._registry import channel_of as channel_of
 from ._registry import law_of as law_of
-from ._response import ResponseChannel as ResponseChannel
+from ._candidates import ResponseChannel as ResponseChannel
 from ._subset import SubsetChannel as SubsetChannel
 from ._subset import lists_of as lists_of
 from ._utility import estimation_size as estimation_size

@@ -24,9 +24,9 @@ from ._look import Look as Look
 from ._look import look_at as look_at
 from ._one_of_a_kind import one_of_a_kind as one_of_a_kind
 from ._look import people_of as people_of
-from ._parts import TablePart as TablePart
-from ._parts import choose as choose
-from ._parts import parts_of as parts_of
+from ._look import TablePart as TablePart
+from ._look import choose as choose
+from ._look import parts_of as parts_of
 from ._copies import CopyCounter as CopyCounter
 from ._identities import number_rows as number_rows
 from ._identities import Identity as Identity

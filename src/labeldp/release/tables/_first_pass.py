@@ -22,7 +22,7 @@ from labeldp.privacy import Classes, LabelSpace, undeclared_label
 from labeldp.release.engines import Engine, Tick, reported
 from labeldp.release.tables._cell_hashes import as_texts
 from labeldp.release.tables._fingerprints import FEWEST_VALUES
-from labeldp.release.tables._parts import TablePart
+from labeldp.release.tables._look import TablePart
 from labeldp.release.tables._tables import Table, prefetch
 from labeldp.release.tables._units import UnitKey, Units, unit_keys
 
