@@ -79,11 +79,6 @@ class ResponseChannel(SingleClassChannel, ExchangeableChannel):
         true, other = (Fraction(weight, self.word) for weight in (self.keep, self.other))
         return Membership.of(true, other, true + other)
 
-    @property
-    def pair_of_others(self) -> Float[np.ndarray, "*rows"]:
-        """One class is released."""
-        return np.zeros(())
-
     def draw_into(
         self, out: Int[np.ndarray, "n"], codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]
     ) -> None:
@@ -221,11 +216,6 @@ class CandidateChannel(SingleClassChannel, CandidateRows):
         other = np.where(self.sizes == 1, 0.0, other)
         # one candidate leaves no two classes to distinguish: an infinite `apart` makes it no effective row
         return Membership(true, other, np.where(self.sizes == 1, np.inf, true + other))
-
-    @property
-    def pair_of_others(self) -> Float[np.ndarray, "*rows"]:
-        """One class is released."""
-        return np.zeros(())
 
     def draw_into(
         self, out: Int[np.ndarray, "n"], codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]

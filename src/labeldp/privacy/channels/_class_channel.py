@@ -107,6 +107,16 @@ class ClassChannel(Channel):
         parts = [self.mask(released[low : low + step]) @ values for low in range(0, len(released), step)]
         return np.concatenate(parts) if parts else np.empty(0)
 
+    def number_laws(self) -> tuple[NumberLaw, ...]:
+        """None, where the distribution differs between rows or classes.
+
+        Raises:
+            InputError: It does.
+        """
+        if row_arrays(self) or not self.even:
+            raise InputError("expected a channel that is the same for all rows and classes, found another")
+        return ()
+
     @abstractmethod
     def levels(self, released: np.ndarray) -> Levels:
         """The likelihood of released labels in compressed form."""
@@ -175,6 +185,11 @@ class SingleClassChannel(ClassChannel):
     """A channel that releases a class."""
 
     form: ClassVar[Literal["class"]] = "class"
+
+    @property
+    def pair_of_others(self) -> Float[np.ndarray, "*rows"]:
+        """Zero: one class is released."""
+        return np.zeros(())
 
     def mask(self, released: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n k"]:
         """The released class."""
@@ -252,7 +267,7 @@ class ExchangeableChannel(EvenChannel):
         ``numbers`` is ``(sum_j m_j j - q s) / (p - q)`` for the mask m, ``s = sum_j j``: its variance follows from the
         probabilities that one, or both, of two classes are in the mask.
         """
-        require_one_law(self)
+        super().number_laws()  # which refuses others
         chance, points = self.membership, np.arange(self.classes, dtype=np.float64)
         true, other, apart = (float(each) for each in (chance.true, chance.other, chance.apart))
         pair = (true + other - apart) / 2  # the true class and a given other one are both in the mask
@@ -283,12 +298,6 @@ class ExchangeableChannel(EvenChannel):
             traces = np.maximum(traces, largest_traces(uniform, projected=projected))
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(np.where(traces > 0, traces / (p - q) ** 2, 0.0))
-
-
-def require_one_law(channel: ClassChannel) -> None:
-    """Refuse a channel whose rows or classes differ, where one distribution of numbers is needed."""
-    if row_arrays(channel) or not channel.even:
-        raise InputError("expected a channel that is the same for all rows and classes, found another")
 
 
 def _column(values: Float[np.ndarray, "*rows"]) -> Float[np.ndarray, "..."]:

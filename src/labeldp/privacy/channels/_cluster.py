@@ -13,8 +13,8 @@ import numpy as np
 from labeldp._shapes import Float, Int, UInt64
 from labeldp.privacy._rounding import log_above
 from labeldp.privacy.channels._calibration import accept, bounds_resampled, cluster_weights, resampled_weights
-from labeldp.privacy.channels._channel import Columns, Levels, Membership, NumberLaw, TransitionTable
-from labeldp.privacy.channels._class_channel import SingleClassChannel, require_one_law
+from labeldp.privacy.channels._channel import Columns, Levels, Membership, TransitionTable
+from labeldp.privacy.channels._class_channel import SingleClassChannel
 from labeldp.privacy.channels._kernels import draw_cluster
 
 
@@ -179,15 +179,6 @@ class ClusterChannel(SingleClassChannel):
         over = np.maximum(2 * np.maximum(keep + least, most) - 1, 0.0)
         alike = (resample**2).sum(axis=1) + 2 * keep * least + keep**2
         return np.asarray((np.stack([1 - over**2, 1 - alike]) / keep**2)[:, self.clusters])
-
-    def number_laws(self) -> tuple[NumberLaw, ...]:
-        """None: the distribution differs between clusters.
-
-        Raises:
-            InputError: Always.
-        """
-        require_one_law(self)
-        return ()
 
     def table(self, row: int = 0) -> TransitionTable:
         """Every class as an outcome."""

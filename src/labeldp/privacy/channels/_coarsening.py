@@ -15,8 +15,8 @@ from labeldp.errors import InputError
 from labeldp.privacy.channels._bitsets import beyond, pack, sizes, unpack
 from labeldp.privacy.channels._calibration import accept, response_weights
 from labeldp.privacy.channels._candidates import ENTRIES_PER_CHUNK
-from labeldp.privacy.channels._channel import Columns, Levels, Membership, NumberLaw, TransitionTable, candidate_numbers
-from labeldp.privacy.channels._class_channel import ClassSetChannel, require_one_law
+from labeldp.privacy.channels._channel import Columns, Levels, Membership, TransitionTable, candidate_numbers
+from labeldp.privacy.channels._class_channel import ClassSetChannel
 from labeldp.privacy.channels._kernels import best_groups, draw_coarsening, pairs_within
 
 #: Limit on the work of choosing the groups of a row: at most this many groups times classes.
@@ -150,15 +150,6 @@ class CoarseningChannel(ClassSetChannel):
         """
         del projected
         raise self._not_identified()
-
-    def number_laws(self) -> tuple[NumberLaw, ...]:
-        """None: the distribution differs between rows.
-
-        Raises:
-            InputError: Always.
-        """
-        require_one_law(self)
-        return ()
 
     def possible(self, released: np.ndarray) -> Bool[np.ndarray, "n"]:
         """The groups of each row."""

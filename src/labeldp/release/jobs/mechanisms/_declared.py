@@ -34,6 +34,7 @@ class DeclaredMechanism(OfLabels):
         rates: The public column of the probability with which each row's label was kept, by randomized response.
     """
 
+    about: ClassVar[str] = "Labels that were randomized before, as they are"
     imported: ClassVar[bool] = True
     by_unit: ClassVar[bool] = True
 
@@ -50,11 +51,6 @@ class DeclaredMechanism(OfLabels):
     def name(self) -> str:
         """The name of the randomizer."""
         return self.how.name if self.how else "declared"
-
-    @property
-    def about(self) -> str:
-        """The description."""
-        return "Labels that were randomized before, as they are"
 
     def columns(self, space: LabelSpace) -> Mapping[str, list[str]]:
         """The column of the rates."""

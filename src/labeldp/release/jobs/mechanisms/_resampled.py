@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
@@ -35,22 +35,10 @@ class ResampledMechanism(OfLabels):
     prior: str | None = option("--prior", hint="the prefix of the prior's columns: --prior PREFIX")
     floor: float | None = option("--floor", float)
 
+    #: The name on the command line; the certificate has that of ``ClusterResponse``.
+    name: ClassVar[str] = "resample"
+    about: ClassVar[str] = "True class, or a draw from the prior of the row"
     needs: ClassVar[tuple[str, ...]] = ("prior",)
-
-    @property
-    def name(self) -> str:
-        """The name on the command line; the certificate has that of ``ClusterResponse``."""
-        return "resample"
-
-    @property
-    def about(self) -> str:
-        """The description on the command line."""
-        return "True class, or a draw from the prior of the row"
-
-    @classmethod
-    def variants(cls) -> tuple[Self, ...]:
-        """One."""
-        return (cls(),)
 
     def columns(self, space: LabelSpace) -> Mapping[str, list[str]]:
         """The columns of the prior, in declared class order."""
