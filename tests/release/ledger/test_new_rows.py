@@ -15,7 +15,7 @@ from labeldp.cli import main
 from labeldp.errors import BudgetError, InputError
 from labeldp.release.folder import Certificate, verify
 from labeldp.release.ledger import Ledger
-from labeldp.release.tables import _parts as parts_module
+from labeldp.release.tables import _look as parts_module
 
 SPACE = Classes([0, 1])
 

@@ -7,7 +7,6 @@ Bayes-optimal: no other use of the same knowledge does better on average.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,6 +14,7 @@ import numpy as np
 
 from labeldp._arrays import freeze_arrays
 from labeldp._shapes import Float, Int
+from labeldp._threads import blocks
 from labeldp.columns import floats
 from labeldp.errors import InputError, PriorError
 from labeldp.privacy import Interval, LabelSpace, declared_columns, predicted_columns
@@ -22,7 +22,6 @@ from labeldp.privacy.channels import ClassChannel, nearest_distributions
 from labeldp.release import Release, RowRelease
 from labeldp.release.folder import Certificate
 
-_ENTRIES_PER_BLOCK = 1 << 22
 _TOLERANCE = 1e-6
 _ROUNDS, _ROWS_OF_ROUNDS = 300, 20_000
 
@@ -179,10 +178,9 @@ class Attacker:
         """Answers with the least expected loss, and that loss; the first one on ties."""
         return best_answers(self.release.space, self.loss, posterior)
 
-    def blocks(self) -> Iterator[slice]:
+    def blocks(self) -> list[slice]:
         """Slices of rows whose vectors fit in memory; at least one."""
-        step = max(1, _ENTRIES_PER_BLOCK // self.release.space.size)
-        yield from (slice(low, low + step) for low in range(0, max(len(self.release), 1), step))
+        return blocks(max(len(self.release), 1), self.release.space.size)
 
     def knows(self, released: bool) -> str:
         """The knowledge in words."""
@@ -295,9 +293,8 @@ def estimated_prior(release: Release) -> Float[np.ndarray, "k"]:
         raise PriorError("expected rows to estimate the shares of labels from, found none; give a prior")
     channel, k = release.channel, release.space.size
     if isinstance(channel, ClassChannel) and channel.identifies:
-        step = max(1, _ENTRIES_PER_BLOCK // k)
-        blocks = (slice(low, low + step) for low in range(0, len(release), step))
-        total = np.sum([channel.take(rows).unbiased(release.codes[rows]).sum(axis=0) for rows in blocks], axis=0)
+        parts = blocks(len(release), k)
+        total = np.sum([channel.take(rows).unbiased(release.codes[rows]).sum(axis=0) for rows in parts], axis=0)
         return np.asarray(nearest_distributions(total[None, :] / len(release))[0])
     chosen = np.unique(np.linspace(0, len(release) - 1, _ROWS_OF_ROUNDS).astype(np.int64))
     likelihood = channel.take(chosen).likelihood(release.codes[chosen])

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from labeldp._shapes import Bool, Float, Int
+from labeldp._threads import blocks
 from labeldp.errors import InputError
 from labeldp.privacy.channels._bitsets import set_mask
 from labeldp.privacy.channels._channel import (
@@ -62,9 +63,6 @@ def largest_traces(covariance: Covariance, *, projected: bool) -> Float[np.ndarr
     return np.stack([np.where(k > 1, np.where(c.within > 0, above, below), 0.0), np.where(k > 1, trace, 0.0)])
 
 
-_ENTRIES_PER_BLOCK = 1 << 22
-
-
 @dataclass(frozen=True, eq=False)
 class ClassChannel(Channel):
     """A channel whose released label is a class, or a set of classes."""
@@ -103,8 +101,7 @@ class ClassChannel(Channel):
 
     def sums(self, released: np.ndarray, values: Float[np.ndarray, "k"]) -> Float[np.ndarray, "n"]:
         """The sum of one value for each class over the classes of each released label, block by block."""
-        step = max(1, _ENTRIES_PER_BLOCK // self.classes)
-        parts = [self.mask(released[low : low + step]) @ values for low in range(0, len(released), step)]
+        parts = [self.mask(released[rows]) @ values for rows in blocks(len(released), self.classes)]
         return np.concatenate(parts) if parts else np.empty(0)
 
     def number_laws(self) -> tuple[NumberLaw, ...]:
@@ -174,9 +171,7 @@ class ClassChannel(Channel):
         if self.even and not row_arrays(self):
             chance = self.membership
             return np.asarray((self.sums(labels, points) - chance.other * points.sum()) / (chance.true - chance.other))
-        step = max(1, _ENTRIES_PER_BLOCK // self.classes)
-        blocks = [slice(low, low + step) for low in range(0, len(labels), step)]
-        parts = [self.take(rows).unbiased(labels[rows]) @ points for rows in blocks]
+        parts = [self.take(rows).unbiased(labels[rows]) @ points for rows in blocks(len(labels), self.classes)]
         return np.concatenate(parts) if parts else np.empty(0)
 
 

@@ -13,6 +13,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from labeldp._shapes import Bool, Float, Int, UInt64
+from labeldp._threads import blocks
 from labeldp.errors import InputError
 from labeldp.privacy.channels._channel import (
     Bins,
@@ -113,8 +114,7 @@ class SingleNumberChannel(NumberChannel):
         means = vertices @ steps
         variances = np.einsum("rm,rm->r", vertices, (steps[None, :] - means[:, None]) ** 2)
         law = NumberLaw(np.empty(self.classes), np.empty(self.classes))
-        for low in range(0, self.classes, _POINTS_AT_ONCE):
-            part = slice(low, min(low + _POINTS_AT_ONCE, self.classes))
+        for part in blocks(self.classes, entries=_POINTS_AT_ONCE):
             one, other, share = self.mixture(np.arange(part.start, part.stop))
             apart = means[other] - means[one]
             law.mean[part] = means[one] + share * apart

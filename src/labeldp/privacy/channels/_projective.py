@@ -11,6 +11,7 @@ from typing import ClassVar, Literal, NamedTuple, Self
 import numpy as np
 
 from labeldp._shapes import Bool, Float, Int, UInt64
+from labeldp._threads import blocks
 from labeldp.privacy.channels._calibration import accept, subset_weight
 from labeldp.privacy.channels._channel import Columns, Membership, NumberLaw, TransitionTable, require_words
 from labeldp.privacy.channels._class_channel import EvenChannel
@@ -20,7 +21,6 @@ from labeldp.privacy.channels._utility import pair_share, total_variance
 
 #: The largest order of a field that is tried, and the largest number of points.
 _LARGEST_ORDER, _MOST_POINTS = 1 << 12, (1 << 31) - 1
-_ENTRIES_PER_BLOCK = 1 << 22
 
 
 class Geometry(NamedTuple):
@@ -202,11 +202,10 @@ class ProjectiveChannel(EvenChannel):
 
     @cached_property
     def _number_laws(self) -> tuple[NumberLaw, ...]:
-        codes, step = np.arange(self.classes, dtype=np.float64), max(1, _ENTRIES_PER_BLOCK // self.classes)
+        codes, second = np.arange(self.classes, dtype=np.float64), np.zeros(self.classes)
         inside, outside = self._chances
-        second = np.zeros(self.classes)
-        for low in range(0, self.points, step):
-            points = np.arange(low, min(low + step, self.points), dtype=np.int32)
+        for part in blocks(self.points, self.classes):
+            points = np.arange(part.start, part.stop, dtype=np.int32)
             squares = self.numbers(points) ** 2
             second += outside * squares.sum() + (inside - outside) * (squares @ self.mask(points))
         return (NumberLaw(codes, second - codes**2),)

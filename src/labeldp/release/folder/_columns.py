@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from labeldp._shapes import Float, Int, UInt8
+from labeldp._threads import blocks
 from labeldp.columns import arrow, class_array
 from labeldp.errors import InputError, VerificationError
 from labeldp.mechanisms.queries import QUERIES, StoredForm
@@ -41,8 +42,7 @@ def to_columns(label: str, space: LabelSpace, channel: Channel, codes: np.ndarra
 
 def labels_table(label: str, space: LabelSpace, channel: Channel, codes: np.ndarray) -> pa.Table:
     """The columns of released labels, in pieces that fit 32-bit offsets."""
-    step = max(1, _ENTRIES_PER_PIECE // channel.classes)
-    pieces = (slice(low, low + step) for low in range(0, max(len(codes), 1), step))
+    pieces = blocks(max(len(codes), 1), channel.classes, _ENTRIES_PER_PIECE)
     return pa.concat_tables([pa.table(to_columns(label, space, channel.take(rows), codes[rows])) for rows in pieces])
 
 

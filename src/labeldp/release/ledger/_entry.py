@@ -15,6 +15,8 @@ from labeldp.release.folder import Inode
 from labeldp.release.ledger._same_data import ANY_ROWS, NO_PAIRS, SPELLING, RowPairs
 
 State = Literal["charged", "drawn", "released", "void"]
+#: The attributes that a ledger stores beside the body of a charge, or not at all.
+_KNOWN_ELSEWHERE = ("identifier", "state", "time", "ledger")
 
 
 @dataclass(frozen=True)
@@ -108,50 +110,20 @@ class Entry:
     def body(self) -> dict[str, Any]:
         """The entry as JSON, but for its identifier, state and time."""
         body = dataclasses.asdict(self)
-        for known_elsewhere in ("identifier", "state", "time", "ledger"):
-            del body[known_elsewhere]
+        for name in _KNOWN_ELSEWHERE:
+            del body[name]
         return body
 
     @classmethod
     def read(cls, name: str, time: str, body: dict[str, Any]) -> Entry:
         """The entry from ``body``, also of a ledger that knew fewer attributes."""
+        known = {each.name for each in dataclasses.fields(cls)}.difference(_KNOWN_ELSEWHERE).intersection(body)
+        found: dict[str, Any] = {key: tuple(body[key]) if isinstance(body[key], list) else body[key] for key in known}
+        found |= {key: body[key] for key in ("session", "units", "output")}  # which every ledger knew
         guarantee = {**body["guarantee"], "assumptions": tuple(body["guarantee"]["assumptions"])}
-        same = body.get("same")
-        return cls(
-            identifier=name,
-            time=time,
-            label=body["label"],
-            marks=tuple(body["marks"]),
-            mechanism=body["mechanism"],
-            guarantee=Guarantee(**guarantee),
-            rows=RowRanges(tuple((a, b) for a, b in body["rows"]["ranges"])),
-            asked=body["asked"],
-            session=body["session"],
-            units=body["units"],
-            output=body["output"],
-            beside=body.get("beside", ""),
-            staging=_inode(body.get("staging")),
-            lock=_inode(body.get("lock")),
-            budget=Budget(**body["budget"]),
-            features=body.get("features", ""),
-            source=body.get("source", ""),
-            table=body.get("table", ""),
-            same=None if same is None else tuple(same),
-            shares=tuple(body.get("shares", ())),
-            hashes=tuple(body.get("hashes", ())),
-            other_people=body.get("other_people", ""),
-            public=tuple(body.get("public", ())),
-            spelling=int(body.get("spelling", 0)),
-            spent=None if body.get("spent") is None else tuple(body["spent"]),
-        )
-
-
-def _inode(numbers: list[int] | None) -> Inode | None:
-    """An inode as JSON stores it."""
-    if numbers is None:
-        return None
-    device, number = numbers
-    return (device, number)
+        found |= {"guarantee": Guarantee(**guarantee), "budget": Budget(**body["budget"])}
+        found |= {"rows": RowRanges(tuple((a, b) for a, b in body["rows"]["ranges"]))}
+        return cls(identifier=name, time=time, **{"spelling": 0, **found})
 
 
 @dataclass(frozen=True)
