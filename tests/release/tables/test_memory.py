@@ -3,7 +3,6 @@
 import pickle
 
 import pyarrow as pa
-import pyarrow.feather
 import pytest
 
 from labeldp import Classes, release_table
@@ -49,7 +48,9 @@ def test_a_release_decodes_a_table_once(tmp_path, monkeypatch, kind):
         opened = _tables._open_csv
         monkeypatch.setattr(_tables, "_open_csv", lambda *given: (read.append(given[2]), opened(*given))[1])
     else:
-        pyarrow.feather.write_feather(pa.table({"id": list(columns["id"]), "ill": columns["ill"]}), path)
+        table = pa.table({"id": list(columns["id"]), "ill": columns["ill"]})
+        with pa.ipc.new_file(path, table.schema) as file:
+            file.write_table(table)
         whole = _tables.whole_table
         monkeypatch.setattr(
             _tables, "whole_table", lambda *given, **named: (read.append(_tables._CSV_BLOCK), whole(*given, **named))[1]

@@ -120,8 +120,8 @@ _BLOCK, _MOST_DEPTH = 1 << 26, 64
 #: Bytes of the cells, parts or numbers of a file of any size, and how many more for each of its own.
 _MOST_FOR_ANY, _MOST_FOR_A_BYTE = 1 << 26, 32
 _BYTES_OF_CELL = 8
-#: The first bytes of a file of Arrow, and the length of its end after the footer.
-_ARROW, _ENDING = b"ARROW1", 10
+#: The length of the end of a file of Arrow after its footer.
+_ENDING = 10
 #: By letter of JSON: the change of depth, and blanks; the most of these between a key and its colon.
 _STEPS, _BLANK, _MOST_BLANKS = np.zeros(256, np.int8), np.zeros(256, np.bool_), 8
 _STEPS[[*b"[{"]], _STEPS[[*b"]}"]], _BLANK[[*b" \t\r\n"]] = 1, -1, True
@@ -140,16 +140,14 @@ def whole_table(path: Place, kind: str, sheet: str | None, label: str) -> pa.Tab
 
 
 def _feather(path: Place) -> pa.Table:
-    from pyarrow import feather  # noqa: PLC0415 (few read such files)
-
     content = _opened(path, lambda file: file.read())
     try:
-        size = _unpacked_size(content) if content.startswith(_ARROW) else 0
+        size = _unpacked_size(content)
     except (struct.error, ValueError, OverflowError):
         raise pa.ArrowInvalid("damaged") from None
     if size > _MOST_FOR_ANY + _MOST_FOR_A_BYTE * len(content):
         raise TableError(f"expected far fewer values in {path.name}, by its size, found more; save it as Parquet")
-    table = feather.read_table(pa.BufferReader(content))
+    table = pa.ipc.open_file(pa.BufferReader(content)).read_all()
     table.validate(full=True)  # places outside the file would be read as they are
     return table
 
