@@ -1,23 +1,30 @@
-"""Runs pytest as often as it is asked to, each time in a process that has the libraries loaded, but not labeldp.
+"""Runs tests as often as it is asked to, each time in a child of a process that has much of them loaded.
 
-Each line of input is a request in JSON: what is put in front of the path, the tests, the file that takes what is
-printed and, if wished for, further options and the file that takes which functions of the package each test called, and
-how long it took. The answer is a line with pytest's exit code.
+    server.py FOLDER             a child has the libraries, and runs pytest
+    server.py FOLDER IDS OPTIONS a child has collected the tests that a file in JSON lists, and runs some of them
+
+The folder stands in front of the path. Each line of input is a request in JSON. For pytest it has the tests, the file
+that takes what is printed and, if wished for, further options and the file that takes which functions of the package
+each test called, and how long it took. For collected tests it has those to run, and which functions of each file have
+changed: the code that the file has now takes the place of theirs. The answer is a line with the exit code of pytest.
 
 A mutant is killed by what a test asserts alone, and cheaply: annotations are not executed, pytest loads no plugin but
 the one for timeouts and does not rewrite assertions, hypothesis does not look for a smaller example, bytecode is kept.
 """
 
+import functools
 import gc
 import importlib
+import itertools
 import json
 import os
 import shlex
 import sys
 import threading
 import time
-from collections.abc import Sequence
-from types import CodeType, FrameType
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 import hypothesis
@@ -87,8 +94,8 @@ class Calls:
             self.noted[item.nodeid] = time.monotonic() - began, sorted(ours)
 
 
-def run(folder: str, tests: list[str], output: str, options: Sequence[str] = (), calls: str | None = None) -> int:
-    """Run tests against the package in a folder, and return pytest's exit code."""
+def enter(folder: str) -> None:
+    """Take the package from a folder, and keep its bytecode there."""
     sys.dont_write_bytecode, sys.pycache_prefix = False, os.path.join(folder, "bytecode")
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ |= {
@@ -98,9 +105,18 @@ def run(folder: str, tests: list[str], output: str, options: Sequence[str] = (),
         "PYTHONPYCACHEPREFIX": sys.pycache_prefix,
     }
     sys.path.insert(0, folder)
+
+
+def print_to(output: str) -> None:
+    """Read nothing, and print to a file."""
     printed = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for stream, source in ((0, os.open(os.devnull, os.O_RDONLY)), (1, printed), (2, printed)):
         os.dup2(source, stream)
+
+
+def run(folder: str, tests: list[str], output: str, options: Sequence[str] = (), calls: str | None = None) -> int:
+    """Run tests against the package in a folder, and return pytest's exit code."""
+    print_to(output)
     watching = Calls(os.path.join(folder, "labeldp"))
     code = int(pytest.main([*OPTIONS, *options, *tests], plugins=[watching] if calls else []))
     if calls:
@@ -109,16 +125,87 @@ def run(folder: str, tests: list[str], output: str, options: Sequence[str] = (),
     return code
 
 
+class Collected:
+    """Tests that are collected, some of which each request asks to run with other code in some functions."""
+
+    def __init__(self, folder: str, serve: Callable[[Callable[..., int]], None]) -> None:
+        self.package, self.serve = os.path.join(folder, "labeldp"), serve
+        self.failed_in: list[str] = []
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Answer all requests."""
+        self.items: dict[str, list[pytest.Item]] = {}
+        for item in session.items:
+            for name in {item.nodeid, item.nodeid.partition("[")[0]}:
+                self.items.setdefault(name, []).append(item)
+        gc.unfreeze()
+        loaded = gc.get_objects()
+        caches = (each for each in loaded if type(each) is functools._lru_cache_wrapper)
+        self.caches = [each for each in caches if each.__module__.startswith("labeldp")]
+        self.functions: dict[tuple[str, str], list[FunctionType]] = {}
+        for each in loaded:
+            if type(each) is FunctionType:
+                self.functions.setdefault((each.__code__.co_filename, each.__code__.co_qualname), []).append(each)
+        del loaded
+        gc.freeze()
+        self.serve(self.run)
+        return True
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note where a test failed: before, in or after its call."""
+        if report.failed:
+            self.failed_in.append(report.when or "")
+
+    def run(self, tests: list[str], changed: dict[str, list[str]]) -> int:
+        """Run tests up to the first that fails; the code is that of pytest."""
+        for file, names in changed.items():
+            path = os.path.join(self.package, file)
+            codes = {code.co_qualname: code for code in codes_in(compile(Path(path).read_bytes(), path, "exec"))}
+            for name in names:
+                for function in self.functions.get((path, name), []):
+                    function.__code__ = codes[name]
+        for cache in self.caches:
+            cache.cache_clear()
+        items = [item for test in tests for item in self.items[test]]
+        for item, following in itertools.pairwise([*items, None]):
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if self.failed_in:
+                return 1 if self.failed_in[0] == "call" else 3
+        return 0
+
+
+def codes_in(code: CodeType) -> Iterator[CodeType]:
+    """A code and all that are in it."""
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from codes_in(each)
+
+
+def answer(requests: Any, answers: Any, work: Callable[..., int]) -> None:
+    """Do what each line asks for in a child."""
+    for line in requests:
+        child = os.fork()
+        if child == 0:
+            code = 70  # what no run of pytest gives
+            try:
+                code = work(**json.loads(line))
+                sys.stdout.flush()
+            finally:
+                os._exit(code)
+        _, status = os.waitpid(child, 0)
+        answers.write(f"{os.waitstatus_to_exitcode(status)}\n")
+        answers.flush()
+
+
 prepare()
-for line in sys.stdin:
-    child = os.fork()
-    if child == 0:
-        code = 70  # what no run of pytest gives
-        try:
-            code = run(**json.loads(line))
-            sys.stdout.flush()
-        finally:
-            os._exit(code)
-    _, status = os.waitpid(child, 0)
-    sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
-    sys.stdout.flush()
+folder, *collected = sys.argv[1:]
+enter(folder)
+with os.fdopen(os.dup(0)) as requests, os.fdopen(os.dup(1), "w") as answers:
+    if collected:
+        ids, *options = collected
+        print_to(f"{folder}/collected.txt")
+        plugin = Collected(folder, functools.partial(answer, requests, answers))
+        pytest.main([*OPTIONS, *options, *json.loads(Path(ids).read_text(encoding="utf-8"))], plugins=[plugin])
+    else:
+        answer(requests, answers, functools.partial(run, folder))

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from benches import PASSED, Result, at_a_bench
+from benches import PASSED, Result, at_a_bench, collect_at
 from edits import all_mutants, change, places_of, text_of
 from generated import FOLDERS, all_changes, changes_of
 from tests.commits import git
@@ -101,13 +101,14 @@ def test_a_generated_mutant_is_one_token():
 def test_most_generated_mutants_are_killed(benches, callers, capsys):
     """Of those that the commit draws, tests kill the share that is written down."""
     chance = random.Random(os.environ.get("LABELDP_COMMIT") or git("rev-parse", "HEAD"))  # noqa: S311 (no secret)
-    changes, kept = chance.sample(all_changes(), TRIED), kept_tests()
+    kept = kept_tests()
+    changes = {change: covering(change, callers, kept) for change in chance.sample(all_changes(), TRIED)}
+    collect_at(benches, set().union(*changes.values()), OPTIONS)
 
     def tried(change):
-        tests = covering(change, callers, kept)
-        if not tests:
+        if not changes[change]:
             return Result(PASSED, "no test calls it")
-        return at_a_bench(benches, lambda bench: bench.tried(change.texts, tests, options=OPTIONS))
+        return at_a_bench(benches, lambda bench: bench.tried(change.texts, changes[change], again=False))
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         results = dict(zip(changes, pool.map(tried, changes), strict=True))

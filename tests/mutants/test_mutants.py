@@ -11,8 +11,8 @@ from operator import methodcaller
 from pathlib import Path
 
 import pytest
-from benches import PASSED, at_a_bench
-from edits import Edit, Mutant, all_mutants, edited, matches
+from benches import PASSED, at_a_bench, collect_at
+from edits import Edit, Mutant, all_mutants, changed_functions, edited, matches
 
 ROOT = Path(__file__).parents[2]
 MUTANTS = all_mutants()
@@ -89,24 +89,37 @@ def test_an_edit_is_compared_by_tokens():
     assert not matches("f(a, 'b c') <", text)
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("all_mutants")
-def test_the_package_as_it_is_passes(benches):
-    """The tests that kill mutants pass on an unchanged copy, so that a failure is the mutant's doing."""
-    tests = sorted({test for mutant in MUTANTS for test in mutant.tests})
-    shares = [[] for _ in range(os.cpu_count())]
-    for i, (_, named) in enumerate(itertools.groupby(tests, key=lambda test: test.partition("::")[0])):
-        shares[i % len(shares)] += named
-    with ThreadPoolExecutor(len(shares)) as pool:
-        runs = [pool.submit(at_a_bench, benches, methodcaller("run", share)) for share in shares if share]
-    for result in (run.result() for run in runs):
-        assert result.code == PASSED, result.printed[-4000:]
+def test_functions_that_change_are_found():
+    """Where bodies of functions alone differ; nowhere if a default, a decorator, or what runs at import does."""
+    old = "import a\n\nclass C:\n    x = 1\n\n    @a\n    def f(self, b=1):\n        return b + 1\n\ndef g(): pass\n"
+    assert changed_functions(old, old.replace("b + 1", "b\n").replace("pass", "return 2")) == ["C.f", "g"]
+    for one, other in (("b=1", "b=2"), ("@a", "@a.b"), ("x = 1", "x = 2"), ("def g", "def h"), ("import", "import b,")):
+        assert not changed_functions(old, old.replace(one, other).replace("b + 1", "b"))
+    assert not changed_functions(old + old, old + old.replace("b + 1", "b"))
 
 
 @pytest.fixture(scope="module")
-def trials(request, benches):
+def chosen(request, benches):
+    """The mutants that were selected, whose tests all benches have collected."""
+    found = [item.callspec.params["mutant"] for item in request.session.items if item.name.startswith(PREFIX)]
+    collect_at(benches, {test for mutant in found for test in mutant.tests})
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("all_mutants")
+def test_the_package_as_it_is_passes(benches, chosen):
+    """The tests that kill mutants pass on an unchanged copy, so that a failure is the mutant's doing."""
+    tests = sorted({test for mutant in chosen for test in mutant.tests})
+    files = [list(named) for _, named in itertools.groupby(tests, key=lambda test: test.partition("::")[0])]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        results = list(pool.map(lambda named: at_a_bench(benches, lambda at: at.tried({}, named, again=False)), files))
+    assert not [named for named, result in zip(files, results, strict=True) if result.code != PASSED]
+
+
+@pytest.fixture(scope="module")
+def trials(chosen, benches):
     """The trials of all mutants that were selected, several at a time."""
-    chosen = [item.callspec.params["mutant"] for item in request.session.items if item.name.startswith(PREFIX)]
     pool = ThreadPoolExecutor(os.cpu_count())
     try:
         yield {
