@@ -10,10 +10,8 @@ import pytest
 import labeldp.bounds
 from labeldp import Classes, Interval
 from labeldp.bounds import Conventions, Premises, limits, theorems
-from labeldp.bounds.planning import forecast
 from labeldp.cli import main
 from labeldp.errors import InputError
-from labeldp.results import Planned
 from labeldp.testing import check_result
 
 PLANE = Conventions(dimension=2)
@@ -113,10 +111,3 @@ def test_a_plan_shows_limits_where_they_are_asked_for(capsys):
     main([*line, "--limits"])
     shown = capsys.readouterr().out
     assert all(name in shown for name in names)
-
-
-def test_a_plan_with_limits_is_read_back():
-    """A saved plan says the same of its limits."""
-    space = Classes(range(3))
-    listed = limits(space, 1000, 0.5, conventions=PLANE)
-    check_result(Planned.of(forecast(space, 1000, 0.5, conventions=PLANE), limits=listed))

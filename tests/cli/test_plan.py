@@ -1,7 +1,6 @@
 """``labeldp plan``: what it reads of a table, what it buys, and which figures rest on what is assumed."""
 
 import html
-import itertools
 import re
 import shlex
 
@@ -134,16 +133,6 @@ def test_counts_are_bought_charged_and_used(run, tmp_path):
     assert (run(*released, "--epsilon", 0.8).code, (tmp_path / "out").exists()) == (1, False)
     assert run(*released, "--epsilon", 0.7).code == 0
     assert len(Ledger(ledger).entries()) == 2
-
-
-def test_paragraphs_of_help_are_filled(run, monkeypatch):
-    """No line of a paragraph ends where the next one's first word would have had room."""
-    monkeypatch.setenv("COLUMNS", "80")
-    text = run("plan", "--help").out.partition("╭")[0]
-    for paragraph in re.split(r"\n\s*\n", text.strip()):
-        lines = [line.strip() for line in paragraph.splitlines()]
-        for line, after in itertools.pairwise(lines):
-            assert len(line) + len(after.partition(" ")[0]) >= 77, line
 
 
 def page_of(run, source, *options, name="epsilon.html"):

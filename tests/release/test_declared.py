@@ -326,20 +326,6 @@ def test_a_right_declaration_is_seldom_accused(epsilon, rows):
     assert rows < 10_000 or accused > 0.00005  # the test has power: it uses a fair part of its level
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("true", range(3))
-def test_a_right_matrix_is_seldom_accused(true):
-    """Where all true labels are one class, at most 5 of 500: more would come by chance once in 60,000 times."""
-    channel, rng = dp.DeclaredChannel.matrix(ABC, SHARES).channel(), np.random.default_rng(true)
-    accused = 0
-    for _ in range(500):
-        try:
-            check_possible(channel, rng.multinomial(10_000, SHARES[true]), 10_000)
-        except InputError:
-            accused += 1
-    assert accused <= 5
-
-
 def test_noise_without_a_certificate_is_no_public_label():
     """A release with a noisy channel and no certificate cannot be built, so no learner takes it for true labels."""
     codes = np.zeros(3, np.int32)

@@ -97,16 +97,6 @@ def test_any_other_file_is_refused_as_before(carded, name):
     assert not verify(folder).holds
 
 
-def test_a_signature_covers_what_a_card_says(carded, tmp_path):
-    """It covers the certificate, from which the card follows."""
-    folder = carded()
-    private, public = make_key(tmp_path / "office")
-    sign(folder, private)
-    assert verify(folder, public_key=public).holds
-    (folder / "README.md").write_text("anonymous", encoding="utf-8")
-    assert not verify(folder, public_key=public).holds
-
-
 def test_answers_have_no_card(tmp_path):
     """And a card in the folder of one is a stray file."""
     folder = tmp_path / "counts"

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pytest
 
-from labeldp import Classes, Curator, Interval, NoisyHistogram, PriorMechanism, Release, release_table, verify
+from labeldp import Classes, Curator, Interval, PriorMechanism, Release, release_table, verify
 from labeldp.privacy.channels import channel_of, nearest_distributions, share_at
 from labeldp.release.folder import _effective_rows, read_certificate
 from labeldp.release.folder._certificate import Draw
@@ -122,14 +122,6 @@ def test_numbers_were_clipped(name):
     text = " ".join(readmes(read_certificate(GOLDEN / name))[0].split())
     said = "Labels beyond the declared range 0 to 10 were clipped to it,"
     assert (said in text) == ("leave out what a long tail has" in text) == (name != "auto")
-
-
-def test_answers_have_one_too(tmp_path):
-    """They are no labels, and it says that noise was added."""
-    space = Classes(["no", "yes"])
-    folder = Curator(["no", "yes"] * 9, space).answer(NoisyHistogram(space, 1.0)).save(tmp_path / "counts")
-    assert "Do not take it for the true answer." in (folder / "_README.txt").read_text(encoding="utf-8")
-    assert verify(folder).holds
 
 
 # Effective rows of a release folder at the class shares that its released labels show.

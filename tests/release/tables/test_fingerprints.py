@@ -162,24 +162,6 @@ def made(rows, seed=0):
     )
 
 
-@pytest.mark.parametrize("rows", [1, 6, 255, 256, 257, 5000])
-def test_batches_and_order_change_nothing(rows):
-    """Views hold the smallest hashes, wherever batches end, and rows their hashes, in any order."""
-    table = made(rows)
-    order = np.random.default_rng(1).permutation(rows)
-    one, other = fingerprints(table, rows), fingerprints(table.take(order).select(["c", "a", "b"]), 100)
-    assert np.array_equal(one.rows[order], other.rows)
-    assert sorted(total for total, _ in one.columns) == sorted(total for total, _ in other.columns)
-    hashes = {tuple(view.hashes) for view in one.views}
-    assert hashes == {tuple(view.hashes) for view in other.views}
-    for view in one.views:
-        assert np.array_equal(np.sort(view.hashes), view.hashes)
-    if rows >= 8:
-        whole = np.unique(one.rows)[: module.SKETCH]
-        assert tuple(whole) in hashes
-        assert np.array_equal(one.rows[one.views[0].places], one.views[0].hashes)
-
-
 @pytest.mark.parametrize("rows", [12, 13, 5000])
 def test_blocks_change_nothing(rows, monkeypatch):
     """Hashes of a batch are the same if they are computed, and taken by views, for few rows at a time."""
