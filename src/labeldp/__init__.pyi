@@ -46,7 +46,7 @@ from .privacy.accounting._account import Account as Account
 from .privacy.accounting._account import Budget as Budget
 from .privacy.accounting._account import Charge as Charge
 from .privacy.accounting._account import compose as compose
-from .privacy.accounting._dp_events import dp_events as dp_events
+from .privacy.accounting._composition import dp_events as dp_events
 from .privacy.accounting._renyi import RenyiGuarantee as RenyiGuarantee
 from .privacy.channels._channel import Channel as Channel
 from .privacy.channels._gradient_noise import gradient_noise as gradient_noise

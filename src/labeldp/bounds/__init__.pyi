@@ -1,13 +1,13 @@
 from ._limits import Limits as Limits
 from ._limits import Premises as Premises
 from ._limits import limits as limits
-from .planning._effective_dimension import effective_dimension as effective_dimension
+from .planning._conventions import effective_dimension as effective_dimension
 from .planning._conventions import Conventions as Conventions
 from .planning._forecast import forecast as forecast
 from .planning._label_shares import counting_space as counting_space
 from .planning._label_shares import label_shares as label_shares
 from .planning._forecast import plan as plan
-from .planning._unit_sizes import UnitSizes as UnitSizes
+from .planning._conventions import UnitSizes as UnitSizes
 from .theorems._busafekete2023 import attack_limit as attack_limit
 from .theorems._busafekete2023 import conditional_attack_limit as conditional_attack_limit
 from .theorems._busafekete2023 import pure_attack_limit as pure_attack_limit

@@ -15,9 +15,9 @@ import labeldp as dp
 from labeldp._threads import FEW_ROWS
 from labeldp.errors import VerificationError
 from labeldp.release import folder as folders
-from labeldp.release.folder import FileWriter, _read, _verify
+from labeldp.release.folder import FileWriter, _columns, _verify
 from labeldp.release.folder import _write as module
-from labeldp.release.folder._read import answer_in, read_batches
+from labeldp.release.folder._columns import answer_in, read_batches
 from labeldp.results import _answer
 
 
@@ -172,7 +172,7 @@ def test_columns_go_with_the_labels_that_were_loaded(tmp_path):
 
 def test_a_change_in_place_is_noticed(tmp_path, monkeypatch):
     """Other bytes of the same length in the same file are noticed, though its time of modification is set back."""
-    monkeypatch.setattr(_read, "_SETTLED", 0)
+    monkeypatch.setattr(_columns, "_SETTLED", 0)
     folder = of_labels(tmp_path / "shared")
     file = folder / "data.parquet"
     time.sleep(0.05)
@@ -190,12 +190,12 @@ def test_bytes_are_hashed_once_where_a_large_file_is_settled(tmp_path, monkeypat
     """And once more whenever the file is closed; twice each time where it was just written."""
     folder, counted = of_labels(tmp_path / "shared"), []
     digest = hashlib.file_digest
-    monkeypatch.setattr(_read, "_IN_MEMORY", 0)
+    monkeypatch.setattr(_columns, "_IN_MEMORY", 0)
     monkeypatch.setattr(hashlib, "file_digest", lambda *given: counted.append(given) or digest(*given))
-    monkeypatch.setattr(_read, "_SETTLED", 1 << 62)
+    monkeypatch.setattr(_columns, "_SETTLED", 1 << 62)
     dp.Release.load(folder)
     twice = len(counted)
-    monkeypatch.setattr(_read, "_SETTLED", 0)
+    monkeypatch.setattr(_columns, "_SETTLED", 0)
     time.sleep(0.05)
     counted.clear()
     dp.Release.load(folder)
@@ -206,8 +206,8 @@ def test_bytes_are_hashed_once_where_a_large_file_is_settled(tmp_path, monkeypat
 @pytest.mark.parametrize("in_memory", [0, 1 << 25])
 def test_memory_that_maps_a_file_is_no_way_around_its_digest(tmp_path, monkeypatch, in_memory):
     """Writing to it changes no time of the file."""
-    monkeypatch.setattr(_read, "_IN_MEMORY", in_memory)
-    monkeypatch.setattr(_read, "_SETTLED", 0)
+    monkeypatch.setattr(_columns, "_IN_MEMORY", in_memory)
+    monkeypatch.setattr(_columns, "_SETTLED", 0)
     folder = of_labels(tmp_path / "shared")
     with (folder / "data.parquet").open("r+b") as file, mmap.mmap(file.fileno(), 0) as mapped:
         mapped[8:9] = mapped[8:9]

@@ -1,5 +1,5 @@
-from ._effective_dimension import EffectiveDimension as EffectiveDimension
-from ._effective_dimension import effective_dimension as effective_dimension
+from ._conventions import EffectiveDimension as EffectiveDimension
+from ._conventions import effective_dimension as effective_dimension
 from ._conventions import Conventions as Conventions
 from ._forecast import CLEAN_AREA as CLEAN_AREA
 from ._forecast import EPSILONS as EPSILONS
@@ -12,4 +12,4 @@ from ._forecast import forecast as forecast
 from ._forecast import plan as plan
 from ._label_shares import counting_space as counting_space
 from ._label_shares import label_shares as label_shares
-from ._unit_sizes import UnitSizes as UnitSizes
+from ._conventions import UnitSizes as UnitSizes

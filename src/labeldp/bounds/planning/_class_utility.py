@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from labeldp.bounds.planning._unit_sizes import UnitSizes
+from labeldp.bounds.planning._conventions import UnitSizes
 from labeldp.mechanisms.randomizers import class_expectation, class_randomizers, per_unit
 from labeldp.privacy import LabelSpace
 from labeldp.privacy.channels import ClassChannel, gradient_noise, share_at

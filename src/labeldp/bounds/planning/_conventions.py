@@ -1,18 +1,135 @@
-"""Assumptions of a forecast about features and labels, and the learning curve that follows from them."""
+"""Assumptions of a forecast about features, labels and privacy units, and the learning curve that follows from them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from labeldp import _checks
+from labeldp._shapes import Float, Int
+from labeldp._smoothing import participation
 from labeldp.bounds.planning._curves import CellCurve, LearningCurve, LinearCurve
 from labeldp.errors import InputError
-from labeldp.mechanisms.randomizers import checked_distribution
+from labeldp.mechanisms.randomizers import checked_distribution, unit_sizes
 from labeldp.privacy import Interval, LabelSpace
+
+_MOST_VARIANCE = 0.9
+
+
+@dataclass(frozen=True)
+class EffectiveDimension:
+    """Effective number of directions in which features vary.
+
+    Attributes:
+        columns: Number of columns that vary.
+        participation: ``(sum of eigenvalues)^2 / sum of squared eigenvalues`` of their correlations: d for d directions
+            of equal variance.
+        components: Number of principal components that hold 90 % of the variance.
+    """
+
+    columns: int
+    participation: float
+    components: int
+
+
+def effective_dimension(covariance: Float[np.ndarray, "d d"]) -> EffectiveDimension:
+    """Compute the effective dimension of columns from their covariance; constant columns are ignored.
+
+    Example:
+        >>> import numpy as np
+        >>> effective_dimension(np.array([[4.0, 4.0, 0.0], [4.0, 4.0, 0.0], [0.0, 0.0, 1.0]]))
+        EffectiveDimension(columns=3, participation=1.8, components=2)
+    """
+    matrix = np.asarray(covariance, dtype=np.float64)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.isfinite(matrix).all():
+        raise InputError(f"expected a finite covariance of shape (columns, columns), found shape {matrix.shape}")
+    variances = np.diag(matrix)
+    varying = variances > 0
+    if not varying.any():
+        raise InputError("expected a numeric column that varies, found none; give the dimension explicitly")
+    scale = np.sqrt(variances[varying])
+    correlations = matrix[np.ix_(varying, varying)] / scale / scale[:, None]
+    values = np.linalg.eigvalsh(correlations).clip(0)
+    cumulative = np.cumsum(values[::-1]) / values.sum()
+    return EffectiveDimension(
+        columns=int(varying.sum()),
+        participation=round(participation(correlations), 9),
+        components=int(np.searchsorted(cumulative, _MOST_VARIANCE - 1e-12) + 1),
+    )
+
+
+@dataclass(frozen=True)
+class UnitSizes:
+    """The rows of a table by the number of rows of their privacy unit, which is public.
+
+    Attributes:
+        sizes: The different numbers of rows of a unit, increasing.
+        rows: The rows in units of each size.
+
+    Raises:
+        InputError: There are no units.
+
+    Example:
+        >>> import numpy as np
+        >>> from labeldp.bounds import UnitSizes, plan
+        >>> rows_per_patient = np.array([1, 1, 1, 3])
+        >>> units = UnitSizes.of(rows_per_patient)
+        >>> units
+        UnitSizes(sizes=(1, 3), rows=(3, 3))
+        >>> [round(plan(2, 6, 1.0, units=each).options[0].truth_probability, 3) for each in (None, units)]
+        [0.731, 0.657]
+    """
+
+    sizes: tuple[int, ...]
+    rows: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not self.sizes or len(self.sizes) != len(self.rows) or min(self.sizes) < 1 or min(self.rows) < 0:
+            raise InputError("expected the number of rows in units of each size, found other numbers")
+
+    @classmethod
+    def of(cls, rows_per_unit: Int[np.ndarray, "units"]) -> UnitSizes:
+        """Those of units with so many rows each; sizes are rounded up where a release rounds them up."""
+        sizes = unit_sizes(rows_per_unit)
+        groups = np.searchsorted(np.array(sizes), rows_per_unit)
+        return cls(sizes, tuple(np.bincount(groups, rows_per_unit, len(sizes)).astype(int).tolist()))
+
+    @property
+    def most(self) -> int:
+        """The most rows of one unit."""
+        return self.sizes[-1]
+
+    def shares(self) -> Iterator[tuple[float, int]]:
+        """The share of all rows that are in units of each size, and the size."""
+        total = sum(self.rows)
+        return ((count / total, size) for count, size in zip(self.rows, self.sizes, strict=True))
+
+    def coarse(self) -> UnitSizes:
+        """The same with sizes rounded up to powers of two."""
+        found: dict[int, int] = {}
+        for count, size in zip(self.rows, self.sizes, strict=True):
+            power = 1 << (size - 1).bit_length()
+            found[power] = found.get(power, 0) + count
+        return UnitSizes(tuple(found), tuple(found.values()))
+
+
+@dataclass(frozen=True)
+class OneRowEach:
+    """A release of one row of each unit alone, whose whole epsilon is for this row.
+
+    Attributes:
+        rows: Number of units.
+        effective_rows: Effective rows, as of an option.
+        noise: Standard deviation of the noise of a row, as of an option.
+    """
+
+    rows: int
+    effective_rows: int
+    noise: float
+
 
 #: The trust model in which each label is randomized alone.
 LOCAL = "local"

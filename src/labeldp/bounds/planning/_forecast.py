@@ -12,10 +12,9 @@ from labeldp import _checks
 from labeldp._notebook import Shown
 from labeldp.bounds._checks import check_rows
 from labeldp.bounds.planning._class_utility import ClassUtility, class_utility
-from labeldp.bounds.planning._conventions import LOCAL, Conventions, LabelSpread, learning_curve
+from labeldp.bounds.planning._conventions import LOCAL, Conventions, LabelSpread, OneRowEach, UnitSizes, learning_curve
 from labeldp.bounds.planning._curves import CellCurve, LearningCurve, bisect_threshold, noisy_area
 from labeldp.bounds.planning._noise_of_mechanisms import Noise, auto_name, mechanism_noises, noises_of_units
-from labeldp.bounds.planning._unit_sizes import OneRowEach, UnitSizes
 from labeldp.errors import EpsilonError, InputError
 from labeldp.privacy import Classes, Guarantee, Interval, LabelSpace
 

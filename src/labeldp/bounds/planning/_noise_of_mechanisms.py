@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from labeldp._shapes import Float
-from labeldp.bounds.planning._unit_sizes import UnitSizes
+from labeldp.bounds.planning._conventions import UnitSizes
 from labeldp.errors import EpsilonError
 from labeldp.mechanisms.queries import QUERIES
 from labeldp.mechanisms.randomizers import (

@@ -85,6 +85,8 @@ class PixelEncoder:
     deviation: tuple[float, ...]
     card: EncoderCard | None = None
     kind: ClassVar[str] = "images"
+    columns: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    texts: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
 
     def __post_init__(self) -> None:
         _expect(all(_is_whole(size) for size in self.shape))
@@ -107,16 +109,6 @@ class PixelEncoder:
     def shape(self) -> tuple[int, int, int]:
         """The shape of one image."""
         return self.channels, self.height, self.width
-
-    @property
-    def columns(self) -> Mapping[str, str]:
-        """No columns."""
-        return MappingProxyType({})
-
-    @property
-    def texts(self) -> Mapping[str, tuple[str, ...]]:
-        """No texts."""
-        return MappingProxyType({})
 
     @property
     def inputs(self) -> list[str]:

@@ -21,8 +21,7 @@ from labeldp._notebook import Shown
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.inference._lower_scores import GridLaws
-from labeldp.learning.inference._means import TrueMean
-from labeldp.learning.inference._table import in_order, require_original_features, texts_of
+from labeldp.learning.inference._table import TrueMean, in_order, require_original_features, texts_of
 from labeldp.learning.losses import require_identified
 from labeldp.learning.metrics import Estimate, Units, mean_of_rows
 from labeldp.privacy import Interval

@@ -24,8 +24,7 @@ from labeldp.columns import floats
 from labeldp.errors import InputError
 from labeldp.learning.choice import Parts, folds_of, predict_others
 from labeldp.learning.features import columns_of, frame_of, scaling_transformer
-from labeldp.learning.inference._means import TrueMean
-from labeldp.learning.inference._table import PublicColumns, in_order, require_original_features, texts_of
+from labeldp.learning.inference._table import PublicColumns, TrueMean, in_order, require_original_features, texts_of
 from labeldp.learning.losses import ends_of, require_identified, unbiased_numbers
 from labeldp.learning.metrics import Estimate, Units, class_weights, may_share_units, mean_of_rows, missed_share
 from labeldp.privacy import Interval

@@ -3,10 +3,10 @@ from ._account import Budget as Budget
 from ._account import Charge as Charge
 from ._account import RowRanges as RowRanges
 from ._account import compose as compose
-from ._bit_noise import BitNoise as BitNoise
+from ._gaussian import BitNoise as BitNoise
 from ._composition import Composition as Composition
 from ._concentrated import rho_above as rho_above
-from ._dp_events import dp_events as dp_events
+from ._composition import dp_events as dp_events
 from ._gaussian import GaussianNoise as GaussianNoise
 from ._gaussian import delta_above as delta_above
 from ._gaussian import least_deviation as least_deviation

@@ -21,7 +21,7 @@ from ._class_channel import EvenChannel as EvenChannel
 from ._class_channel import ExchangeableChannel as ExchangeableChannel
 from ._class_channel import SingleClassChannel as SingleClassChannel
 from ._class_channel import ClassSetChannel as ClassSetChannel
-from ._cluster import ClusterChannel as ClusterChannel
+from ._matrix import ClusterChannel as ClusterChannel
 from ._coarsening import CoarseningChannel as CoarseningChannel
 from ._coarsening import informative_groups as informative_groups
 from ._kernels import count_strangers as count_strangers

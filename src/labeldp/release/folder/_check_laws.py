@@ -23,8 +23,8 @@ from labeldp.privacy.channels import (
     law_of,
 )
 from labeldp.release.folder._certificate import ELSEWHERE, IN_STAGES, Certificate, Draw
+from labeldp.release.folder._columns import added_columns
 from labeldp.release.folder._limits import is_hash
-from labeldp.release.folder._read import added_columns
 
 #: Relative tolerance for the mean of many shares.
 _ROUNDING = 1e-9

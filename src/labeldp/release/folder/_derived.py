@@ -20,9 +20,9 @@ from labeldp.errors import InputError, OutputError
 from labeldp.privacy import Classes, shown_above
 from labeldp.privacy.channels import ClassChannel, GroupedChannel
 from labeldp.release.folder._certificate import Certificate
+from labeldp.release.folder._columns import released_columns
 from labeldp.release.folder._description import Declared, cautions, described_columns, python, title
 from labeldp.release.folder._limits import opened
-from labeldp.release.folder._read import released_columns
 from labeldp.release.folder._staging import CERTIFICATE, SIGNATURE, is_signed
 
 #: The vocabulary of a guarantee, whose terms ``docs/vocabulary.md`` defines.

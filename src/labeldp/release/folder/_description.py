@@ -18,8 +18,7 @@ from labeldp.mechanisms.randomizers import Expectation, NumberExpectation, expec
 from labeldp.privacy import Classes, Interval, LabelSpace
 from labeldp.privacy.channels import GroupedChannel, GroupedNumberChannel
 from labeldp.release.folder._certificate import Certificate, clipping
-from labeldp.release.folder._columns import CODES, group_column
-from labeldp.release.folder._read import added_columns, released_columns
+from labeldp.release.folder._columns import CODES, added_columns, group_column, released_columns
 from labeldp.release.folder._staging import CERTIFICATE
 
 _LICENSE = re.compile(r"[a-z0-9][a-z0-9.+-]{0,59}")

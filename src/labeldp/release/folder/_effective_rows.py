@@ -16,8 +16,7 @@ from labeldp.privacy.channels import (
     share_at,
 )
 from labeldp.release.folder._certificate import Certificate
-from labeldp.release.folder._columns import CODES
-from labeldp.release.folder._read import batch_fields, read_batches, released_columns
+from labeldp.release.folder._columns import CODES, batch_fields, read_batches, released_columns
 
 #: About how many entries of masks of classes are summed: of more rows, every second, third, ... is.
 _MOST_ENTRIES = 1 << 22

@@ -23,7 +23,19 @@ from labeldp.privacy.channels import Channel, candidate_sizes
 from labeldp.release.engines import Engine, Executor, InProcess, Tick, engine_of, reported
 from labeldp.release.folder._certificate import UNKNOWN, UNREADABLE, WHO_MADE_IT, Certificate, digest
 from labeldp.release.folder._check_laws import check_laws, check_randomness
-from labeldp.release.folder._columns import CLUSTERS, CODES, column_name, column_types, stored_form
+from labeldp.release.folder._columns import (
+    CLUSTERS,
+    CODES,
+    answer_in,
+    batch_fields,
+    column_name,
+    column_types,
+    read_batches,
+    released_columns,
+    stored_form,
+    unchanged_file,
+    unchanged_files,
+)
 from labeldp.release.folder._copies import local_copy
 from labeldp.release.folder._derived import DERIVED, is_derived
 from labeldp.release.folder._description import readmes
@@ -35,14 +47,6 @@ from labeldp.release.folder._limits import (
     check_sizes,
     opened,
     text_of,
-)
-from labeldp.release.folder._read import (
-    answer_in,
-    batch_fields,
-    read_batches,
-    released_columns,
-    unchanged_file,
-    unchanged_files,
 )
 from labeldp.release.folder._staging import CERTIFICATE, README, SIGNATURE, is_signed, or_beside, part_of
 from labeldp.release.tables import Place
