@@ -3,8 +3,8 @@ from .columns._notation import Notation as Notation
 from .mechanisms.resampling._double_response import DoubleResponse as DoubleResponse
 from .mechanisms.resampling._double_response import DummyResponse as DummyResponse
 from .mechanisms.resampling._form import Form as Form
-from .mechanisms.resampling._generator import Generator as Generator
-from .mechanisms.resampling._generator import Source as Source
+from .mechanisms.resampling._feature_law import Generator as Generator
+from .mechanisms.resampling._feature_law import Source as Source
 from .mechanisms.queries._gradients import NoisyGradients as NoisyGradients
 from .mechanisms.queries._moments import LabelMoments as LabelMoments
 from .mechanisms.queries._moments import NumberMoments as NumberMoments

@@ -10,7 +10,7 @@ import pytest
 from labeldp import Classes, Form, Generator, Source
 from labeldp.errors import InputError
 from labeldp.mechanisms.resampling import form_from, seen_in
-from labeldp.mechanisms.resampling._generator import row_digests
+from labeldp.mechanisms.resampling._feature_law import row_digests
 
 SPACE = Classes(["no", "yes"])
 PUBLIC = Source("public", "made up")

@@ -298,7 +298,7 @@ def test_a_copy_that_breaks_off_is_no_release(ledger, monkeypatch):
         path.write_bytes(b"PAR1")
         raise OSError("GET https://host/?signature=hidden")
 
-    monkeypatch.setattr("labeldp.release.folder._copies._copy", broken)
+    monkeypatch.setattr("labeldp.release.folder._staging._copy", broken)
     with pytest.raises(InputError, match="broke off; try again") as told:
         dp.verify(str(SHARED))
     assert "hidden" not in str(told.value)

@@ -5,6 +5,6 @@ from ._feature_law import POPULATION as POPULATION
 from ._feature_law import FeatureLaw as FeatureLaw
 from ._form import Form as Form
 from ._form import form_from as form_from
-from ._generator import Generator as Generator
-from ._generator import Source as Source
-from ._generator import seen_in as seen_in
+from ._feature_law import Generator as Generator
+from ._feature_law import Source as Source
+from ._feature_law import seen_in as seen_in

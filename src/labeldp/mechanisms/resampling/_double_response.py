@@ -16,8 +16,7 @@ from labeldp._random_words import Words
 from labeldp._shapes import Bool, Int
 from labeldp.errors import InputError, LabelError
 from labeldp.mechanisms.randomizers import RandomizedResponse
-from labeldp.mechanisms.resampling._feature_law import WORDS, FeatureLaw
-from labeldp.mechanisms.resampling._generator import Generator
+from labeldp.mechanisms.resampling._feature_law import WORDS, FeatureLaw, Generator
 from labeldp.privacy import LabelSpace
 
 #: One word decides if features are resampled, the other for which class.

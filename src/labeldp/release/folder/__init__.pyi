@@ -50,10 +50,10 @@ from ._signature import private_key as private_key
 from ._signature import sign as sign
 from ._staging import check_target as check_target
 from ._staging import Fate as Fate
-from ._copies import add_file as add_file
-from ._copies import check_store as check_store
-from ._copies import is_unused as is_unused
-from ._copies import local_copy as local_copy
+from ._staging import add_file as add_file
+from ._staging import check_store as check_store
+from ._staging import is_unused as is_unused
+from ._staging import local_copy as local_copy
 from ._staging import beside_ledger as beside_ledger
 from ._staging import fate_of as fate_of
 from ._staging import Inode as Inode

@@ -21,9 +21,8 @@ from labeldp._own_files import check_new_file, write_new_file
 from labeldp._strict_json import strict_json
 from labeldp.errors import InputError, VerificationError
 from labeldp.release.folder._certificate import Certificate
-from labeldp.release.folder._copies import add_file, local_copy
 from labeldp.release.folder._limits import opened
-from labeldp.release.folder._staging import CERTIFICATE, SIGNATURE, part_of
+from labeldp.release.folder._staging import CERTIFICATE, SIGNATURE, add_file, local_copy, part_of
 from labeldp.release.tables import Place, disk_path, place_of
 
 _SCHEMA = "labeldp/signature/1"

@@ -36,7 +36,6 @@ from labeldp.release.folder._columns import (
     unchanged_file,
     unchanged_files,
 )
-from labeldp.release.folder._copies import local_copy
 from labeldp.release.folder._derived import DERIVED, is_derived
 from labeldp.release.folder._description import readmes
 from labeldp.release.folder._limits import (
@@ -48,7 +47,7 @@ from labeldp.release.folder._limits import (
     opened,
     text_of,
 )
-from labeldp.release.folder._staging import CERTIFICATE, README, SIGNATURE, is_signed, or_beside, part_of
+from labeldp.release.folder._staging import CERTIFICATE, README, SIGNATURE, is_signed, local_copy, or_beside, part_of
 from labeldp.release.tables import Place
 
 R = TypeVar("R")

@@ -19,10 +19,9 @@ from labeldp._threads import FEW_ROWS
 from labeldp.columns import Columns, plain_column, plain_schema, result_or_none, type_name
 from labeldp.errors import InputError
 from labeldp.release.folder._certificate import FEATURES_REDRAWN, Certificate, File
-from labeldp.release.folder._copies import upload
 from labeldp.release.folder._description import readmes
 from labeldp.release.folder._limits import opened
-from labeldp.release.folder._staging import CERTIFICATE, README, publish, staged
+from labeldp.release.folder._staging import CERTIFICATE, README, publish, staged, upload
 from labeldp.release.tables import Place, disk_path, no_such_column
 
 #: Bytes of a file to hash at a time.
