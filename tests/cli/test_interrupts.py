@@ -1,6 +1,50 @@
 """Ctrl-C and errors in the middle: a message and an exit code, nothing that looks finished, and the ledger knows."""
 
+import signal
+import subprocess
+import sys
+import time
+
 import pytest
+
+PATIENCE = 60.0
+#: A command that waits once its first rows are written, so that it is never done before a signal comes.
+WAITING = f"""
+import pathlib, sys, time
+from labeldp.cli import main
+from labeldp.release.folder._write import FileWriter
+write, begun = FileWriter.write, pathlib.Path(sys.argv.pop(1))
+FileWriter.write = lambda self, table: (write(self, table), begun.touch(), time.sleep({PATIENCE}))
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_ctrl_c_leaves_and_charges_nothing(release, table, secrets, tmp_path, states):
+    """After a true signal: exit code 130, a message, no output, no staging folder, no charge; then it works."""
+    begun, deadline = tmp_path / "begun", time.monotonic() + PATIENCE
+    options = ["--label", "y", "--classes", ",".join(secrets), "--epsilon", "1", "--keep", "all"]
+    options += ["--output", str(tmp_path / "out")]
+    with subprocess.Popen(
+        [sys.executable, "-c", WAITING, str(begun), "release", str(table), *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        while not begun.exists():
+            assert process.poll() is None, process.stderr.read()
+            assert time.monotonic() < deadline
+            time.sleep(0.002)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out) == (130, "")
+    assert "Traceback" not in err
+    assert not any(secret in err for secret in secrets)
+    assert "stopped; an output that exists is complete, and nothing else was released; labeldp ledger shows" in err
+    assert sorted([*tmp_path.glob("*out*"), *tmp_path.glob(".out*")]) == []
+    assert states(tmp_path / "t.csv.labeldp-ledger") == ["void"]
+    assert release(table, tmp_path / "out").code == 0
+    assert states(tmp_path / "t.csv.labeldp-ledger") == ["void", "released"]
 
 
 def test_ctrl_c_speaks_of_charges_where_there_may_be_some(run, monkeypatch):
