@@ -166,3 +166,17 @@ def test_folds_of_lightgbm_have_the_released_labels_of_their_rows():
         lightgbm_objective(release)(scores, part), lightgbm_objective(release[rows])(scores, None), strict=True
     ):
         np.testing.assert_array_equal(whole, own)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_lightgbm_learns_from_a_release(classes):
+    """Trees fitted to a release by LightGBM itself find the class that a feature determines."""
+    lightgbm = pytest.importorskip("lightgbm")
+    codes = np.arange(4000) % classes
+    space = dp.Classes(names(classes))
+    release = dp.Curator(np.array(space.points)[codes], space).randomize(epsilon=1.0)
+    settings = {"objective": lightgbm_objective(release), "verbose": -1, "num_class": 1 if classes == 2 else classes}
+    model = lightgbm.train(settings, lightgbm.Dataset(codes[:, None].astype(float), np.zeros(4000)), 30)
+    scores = model.predict(np.arange(float(classes))[:, None], raw_score=True)
+    found = (scores > 0).astype(int) if classes == 2 else scores.argmax(axis=1)
+    assert found.tolist() == list(range(classes))

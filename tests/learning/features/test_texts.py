@@ -140,3 +140,12 @@ def test_frames_with_texts_are_learned_from():
     numbers = Release.public(np.where(labels == "yes", 8, 2), Interval(0, 10, 1))
     found = AutoRegressor(folds=2).fit(frame, numbers).predict(others)
     assert np.corrcoef(found, truth == "yes")[0, 1] > 0.9
+
+
+def test_texts_of_noise_teach_nothing():
+    """Words that have nothing to do with labels leave the constant, nearly."""
+    frame, _ = reviews(600)
+    labels = np.random.default_rng(5).choice(["no", "yes"], 600)
+    model = AutoClassifier(folds=2).fit(frame, Curator(labels, Classes(["no", "yes"])).randomize(epsilon=2.0))
+    chances = model.predict_proba(reviews(300, seed=3)[0])
+    assert np.abs(chances - 0.5).max() < 0.2

@@ -443,3 +443,20 @@ def test_bins_have_no_unbiased_number(make_release):
     release = make_release(np.array([0, 2], dtype=np.int16), bins(), Interval(0, 5, 1))
     with pytest.raises(InputError, match="method='likelihood'"):
         ChannelLoss(release, "unbiased")
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast_leaves_the_loss_in_single_precision(release, dtype):
+    """In half precision a network's loss and gradients stay finite, and close to those in single precision."""
+    torch.manual_seed(0)
+    network, inputs = torch.nn.Linear(3, K), 100 * torch.randn(120, 3)
+    loss = ChannelLoss(release)
+    expected = loss(network(inputs), targets(release))
+    with torch.autocast("cpu", dtype):
+        outputs = network(inputs)
+        found = loss(outputs, targets(release))
+    assert outputs.dtype == dtype
+    assert found.dtype == torch.float32
+    found.backward()
+    assert all(each.grad.isfinite().all() for each in network.parameters())
+    assert found.item() == pytest.approx(expected.item(), rel=0.02)
