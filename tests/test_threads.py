@@ -13,13 +13,15 @@ from labeldp._threads import idle_threads, threads_to_fit
 def machine(monkeypatch, tmp_path):
     """A function that sets the processors, those this process may use, the load, and the quota."""
 
-    def are(every, usable, load, quota="max 100000"):
+    def are(every, usable, load, quota="max 100000", running=None):
         monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
         monkeypatch.setattr(os, "cpu_count", lambda: every)
         monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(usable), raising=False)
         monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0), raising=False)
         (tmp_path / "cpu.max").write_text(quota)
         monkeypatch.setattr(_threads, "_QUOTA_FILE", str(tmp_path / "cpu.max"))
+        (tmp_path / "loadavg").write_text(f"{load} 0.00 0.00 {running}/300 4711" if running else "nonsense")
+        monkeypatch.setattr(_threads, "_LOAD_FILE", str(tmp_path / "loadavg"))
 
     return are
 
@@ -35,8 +37,11 @@ def machine(monkeypatch, tmp_path):
         ((64, 64, 0.0, "200000 100000"), 2),
         ((64, 64, 0.0, "50000 100000"), 1),
         ((2, 2, 0.0, "nonsense"), 2),
+        ((16, 16, 16.0, "max 100000", 1), 16),
+        ((16, 16, 16.0, "max 100000", 5), 12),
+        ((16, 16, 3.0, "max 100000", 9), 14),
     ],
-    ids=["idle", "own", "some", "busy", "affinity", "quota", "half", "nonsense"],
+    ids=["idle", "own", "some", "busy", "affinity", "quota", "half", "nonsense", "own before", "fewer now", "more now"],
 )
 def test_threads_are_the_idle_processors_of_this_process(machine, given, threads):
     """Those it may use, less the load of others, and never none."""

@@ -21,6 +21,8 @@ FEW_ROWS = 1 << 14
 _FEW_FITTED = 100_000
 #: The processor time that this group of processes may take, and in what time, in microseconds.
 _QUOTA_FILE = "/sys/fs/cgroup/cpu.max"
+#: The load of this machine, and how many threads run on it now.
+_LOAD_FILE = "/proc/loadavg"
 
 
 def idle_threads() -> int:
@@ -37,8 +39,10 @@ def idle_threads() -> int:
     with suppress(OSError, ValueError):
         quota, period = map(int, Path(_QUOTA_FILE).read_text(encoding="ascii").split())
         usable = min(usable, quota / period)
-    others = max(os.getloadavg()[0] - 1.0, 0.0) if hasattr(os, "getloadavg") else 0.0
-    return max(1, round(min(usable, every - others)))
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    with suppress(OSError, ValueError, IndexError):  # that of the last minute counts the threads that this process had
+        load = min(load, float(Path(_LOAD_FILE).read_text(encoding="ascii").split()[3].partition("/")[0]))
+    return max(1, round(min(usable, every - max(load - 1.0, 0.0))))
 
 
 def threads_to_fit(rows: int) -> int:
