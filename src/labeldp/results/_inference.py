@@ -17,9 +17,7 @@ from labeldp.results._numbers import above, below, counted, interval, share, thr
 from labeldp.results._release import Promised, guarantee_prose, promised
 
 if TYPE_CHECKING:
-    from labeldp.learning.metrics import Estimate
     from labeldp.release import Release
-
 
 _ALL_ROWS = "all rows"
 _OTHERS = "Less the others: the difference to all other rows, which is no effect of being in the group."

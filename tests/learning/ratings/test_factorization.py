@@ -12,8 +12,7 @@ from sklearn.exceptions import NotFittedError
 from labeldp import Classes, Curator, GroupResponse, Interval, RandomizedResponse, Release
 from labeldp.errors import InputError, NotTrueLabelsError, RowsError
 from labeldp.learning.ratings import FactorizationClassifier, _factorization
-from labeldp.learning.ratings._entities import RowColumns, described_by
-from labeldp.learning.ratings._gibbs import _FREEDOM, Cuts, Noisy, Side, wishart
+from labeldp.learning.ratings._gibbs import _FREEDOM, Cuts, Noisy, RowColumns, Side, described_by, wishart
 from labeldp.learning.ratings._kernels import draw_places, normal_equations, slopes_of_cuts
 from labeldp.learning.stages import MultiStage
 

@@ -1,3 +1,3 @@
-from ._entities import Entities as Entities
+from ._gibbs import Entities as Entities
 from ._factorization import FactorizationClassifier as FactorizationClassifier
 from ._gibbs import Draw as Draw

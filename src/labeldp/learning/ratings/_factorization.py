@@ -19,8 +19,7 @@ from labeldp.columns import floats
 from labeldp.errors import InputError
 from labeldp.learning.losses import class_numbers, require_release
 from labeldp.learning.metrics import Units
-from labeldp.learning.ratings._entities import RowColumns, described_by
-from labeldp.learning.ratings._gibbs import Draw, Pairs, Schedule, draws
+from labeldp.learning.ratings._gibbs import Draw, Pairs, RowColumns, Schedule, described_by, draws
 from labeldp.learning.ratings._kernels import add_probabilities, scores_of
 from labeldp.learning.sklearn import ProbabilityClassifier, check_released_rows
 from labeldp.privacy import LabelSpace

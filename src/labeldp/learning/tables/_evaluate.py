@@ -244,12 +244,11 @@ def evaluate(
     if model.of_numbers:
         held = None if model.sets is None else share_in_intervals(labels, predicted, model.sets, units)
         return replace(number_scores(labels, predicted, units=units), coverage=held, of_rows=of_rows)
-    chances = predicted
-    scores = replace(class_scores(labels, chances, units=units), of_rows=of_rows)
+    scores = replace(class_scores(labels, predicted, units=units), of_rows=of_rows)
     if model.sets is None or scores.better is None:  # where rows have candidates, no coverage is told
         return scores
     metric = of_true_class("coverage", _as_mask, lambda _, held: held * 1.0, likely=_likely, least=0.0, most=1.0)
-    members = model.sets.members(chances)
+    members = model.sets.members(predicted)
     scores = replace(scores, coverage=estimate(metric, labels, members, units, _LEVEL))
     if not public:
         return scores
