@@ -271,6 +271,14 @@ def data_folder():
 
 
 @pytest.fixture
+def umask():
+    """A function that sets the mask of modes, which before is the common one: who shares the machine may read."""
+    before = os.umask(0o022)
+    yield os.umask
+    os.umask(before)
+
+
+@pytest.fixture
 def as_users_call():
     """Annotations are not executed, as for a user: what is given wrongly reaches the function's own check."""
     jaxtyping.config.update("jaxtyping_disable", True)

@@ -9,13 +9,7 @@ import pytest
 from labeldp._own_files import OTHERS, create, keep_private, objection, opened_own, replace_file, write_new_file
 from labeldp.errors import OutputError
 
-
-@pytest.fixture(autouse=True)
-def common_umask():
-    """Whoever shares the machine may read what is not kept from them."""
-    before = os.umask(0o022)
-    yield
-    os.umask(before)
+pytestmark = pytest.mark.usefixtures("umask")
 
 
 @pytest.mark.parametrize("write", ["new", "again"])

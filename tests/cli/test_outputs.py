@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import inspect
 import json
-import os
 import shlex
 import stat
 import typing
@@ -27,12 +26,7 @@ READ = {
 SPACE = Classes(["no", "yes"])
 
 
-@pytest.fixture(autouse=True)
-def common_umask():
-    """Whoever shares the machine may read what is not kept from them."""
-    before = os.umask(0o022)
-    yield
-    os.umask(before)
+pytestmark = pytest.mark.usefixtures("umask")
 
 
 @pytest.fixture

@@ -104,6 +104,18 @@ def tables(tmp_path):
 
 
 @pytest.fixture
+def one_name(monkeypatch):
+    """A function that gives all releases one name and a key, so that their bytes can be compared."""
+
+    def fix(key):
+        monkeypatch.setattr("labeldp._random_words.RunKey.__init__", lambda self: setattr(self, "_key", key))
+        for module in ("jobs._job", "curator._curator"):
+            monkeypatch.setattr(f"labeldp.release.{module}.identifier", lambda: "ab" * 16)
+
+    return fix
+
+
+@pytest.fixture
 def in_child():
     """A function that runs an action in a forked child and gives its exit status: 0 if the action was true."""
 

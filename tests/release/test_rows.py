@@ -30,7 +30,13 @@ def sampler(codes):
     return pd.DataFrame({"town": towns, "age": random.integers(0, 100, len(codes))})
 
 
+def even_towns(codes):
+    """Towns at random, the same for every class."""
+    return pd.DataFrame({"town": np.random.default_rng().choice(["Bonn", "Ulm", "Wien"], len(codes))})
+
+
 GENERATOR = dp.Generator(SPACE, FORM, PUBLIC, sampler)
+FLOORED = dp.Generator(SPACE, dp.Form(FORM.columns[:1]), PUBLIC, even_towns, log_floor=-math.log(3))
 
 
 def features(count):
@@ -122,20 +128,14 @@ def test_the_conditional_guarantee_is_never_below_the_truth_and_close_to_it():
 
 def test_a_floor_of_the_density_proves_what_need_not_be_declared():
     """A generator that gives every row of its form a chance has a bound of its own; another promises nothing."""
-    few = dp.Form((ColumnForm("town", "string", values=("Bonn", "Ulm", "Wien")),))
-
-    def even(codes):
-        return pd.DataFrame({"town": np.random.default_rng().choice(["Bonn", "Ulm", "Wien"], len(codes))})
-
-    floored = dp.Generator(SPACE, few, PUBLIC, even, log_floor=-math.log(3))
-    rows = curator().randomize_rows(dp.DoubleResponse(SPACE, 1.0, floored), features(200)[["town"]])
+    rows = curator().randomize_rows(dp.DoubleResponse(SPACE, 1.0, FLOORED), features(200)[["town"]])
     assert rows.law.basis == "floor"
     assert [each.alpha for each in rows.conditional] == [2.0, 8.0, 64.0, math.inf]
     pure, lam = rows.conditional[-1].epsilon, rows.replaced
     assert pure == pytest.approx(1.0 + math.log1p((1 - lam) / lam * 3), abs=1e-6)
-    declared = dp.DoubleResponse(SPACE, 1.0, floored).law("anyone", {2.0: 5.0})
+    declared = dp.DoubleResponse(SPACE, 1.0, FLOORED).law("anyone", {2.0: 5.0})
     assert (declared.basis, declared.divergences) == ("floor", rows.law.divergences)  # what is proven is better
-    better = dp.DoubleResponse(SPACE, 1.0, floored).law("anyone", {2.0: 0.3})
+    better = dp.DoubleResponse(SPACE, 1.0, FLOORED).law("anyone", {2.0: 0.3})
     floor = rows.law.divergences[0][1]
     assert better.divergences == ((2.0, 0.3), (8.0, floor), (64.0, floor), (math.inf, floor))
     nothing = curator().randomize_rows(dp.DoubleResponse(SPACE, 1.0, GENERATOR), features(200))
@@ -170,14 +170,8 @@ def test_a_declared_divergence_and_a_proven_one_stand_side_by_side():
 
 def test_the_sentence_of_each_order_says_what_its_bound_rests_on(tmp_path):
     """Beside a declared bound at one order, the others rest on the floor of the generator's density."""
-    few = dp.Form((ColumnForm("town", "string", values=("Bonn", "Ulm", "Wien")),))
-
-    def even(codes):
-        return pd.DataFrame({"town": np.random.default_rng().choice(["Bonn", "Ulm", "Wien"], len(codes))})
-
-    floored = dp.Generator(SPACE, few, PUBLIC, even, log_floor=-math.log(3))
     rows = curator().randomize_rows(
-        dp.DoubleResponse(SPACE, 1.0, floored), features(200)[["town"]], divergences={2.0: 0.3}
+        dp.DoubleResponse(SPACE, 1.0, FLOORED), features(200)[["town"]], divergences={2.0: 0.3}
     )
     first, *others = rows.conditional
     assert "by at most 0.3, as declared" in first.sentence()

@@ -227,15 +227,12 @@ def test_a_number_says_nothing_of_the_identifier(tmp_path):
     assert secret not in "".join(each.read_bytes().hex() for each in (tmp_path / "one").iterdir())
 
 
-def test_the_key_is_its_owners_alone(tmp_path):
+def test_the_key_is_its_owners_alone(tmp_path, umask):
     """It is 0600 under any umask, and lies beside the ledger that was named."""
     path, _ = stays(tmp_path, "january", 1)
     (tmp_path / "safe").mkdir()
-    before = os.umask(0)
-    try:
-        release(path, tmp_path / "one", ledger=tmp_path / "safe/people.ledger")
-    finally:
-        os.umask(before)
+    umask(0)
+    release(path, tmp_path / "one", ledger=tmp_path / "safe/people.ledger")
     assert (tmp_path / "safe" / KEY).stat().st_mode & 0o777 == 0o600
     assert not (tmp_path / KEY).exists()
 

@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import sys
-import warnings
 from functools import cache, partial
 from pathlib import Path
 
@@ -76,12 +75,8 @@ def _small(monkeypatch):
     monkeypatch.setattr(auto_module, "_ENOUGH_ROWS", 1)
 
 
-@pytest.fixture(autouse=True)
-def _forks():
-    """Later Pythons warn of forks where there are threads."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        yield
+#: Later Pythons warn of forks where there are threads.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
 class Cut(ReleasePart):

@@ -18,10 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import labeldp.release.curator._curator as curator_module
 import labeldp.release.jobs._job as table_module
 from labeldp import Classes, Ledger, release_table, verify
-from labeldp._random_words import RunKey
 from labeldp.errors import EngineError, InputError, LabelDPError, MissingExtraError
 from labeldp.release import ledger_path
 from labeldp.release.engines import Processes, open_engine
@@ -29,7 +27,7 @@ from labeldp.release.engines._addresses import check_listening
 from labeldp.release.engines._dask import DaskClient
 from labeldp.release.engines._submitted import Submitted
 
-KEY, NAME, ROWS, PARTS = bytes(range(32)), "ab" * 16, 4000, 6
+KEY, ROWS, PARTS = bytes(range(32)), 4000, 6
 SECRETS = (KEY, KEY.hex().encode(), repr(KEY).encode())
 SPACE = Classes(["a", "b", "c"])
 DEATHS = ("before the write", "after the write", "after the link", "with the result")
@@ -57,15 +55,9 @@ QUIET = {"scheduler_kwargs": {"dashboard_address": "127.0.0.1:0"}}
 
 
 @pytest.fixture
-def table(tmp_path, monkeypatch):
+def table(tmp_path, monkeypatch, one_name):
     """A folder of files, one key and one name for all releases, and small batches."""
-
-    def init(self):
-        self._key = KEY
-
-    monkeypatch.setattr(RunKey, "__init__", init)
-    for module in (table_module, curator_module):
-        monkeypatch.setattr(module, "identifier", lambda: NAME)
+    one_name(KEY)
     monkeypatch.setattr(table_module, "_ROWS_PER_BATCH", 300)
     (tmp_path / "t").mkdir()
     chance = np.random.default_rng(0)

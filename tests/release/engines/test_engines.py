@@ -9,7 +9,6 @@ import re
 import signal
 import stat
 import sys
-import warnings
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +19,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import labeldp as dp
-import labeldp.release.curator._curator as curator_module
 import labeldp.release.curator._drawing as drawing_module
 import labeldp.release.curator._sink as sink_module
 import labeldp.release.engines._engine as engine_module
@@ -45,7 +43,6 @@ COLOURS = ("red", "green", "blue", "grey", "pink")
 SPACE, RANGE = dp.Classes(COLOURS), dp.Interval(0, 8, 1)
 KEY = bytes(range(32))
 ROWS, PARTS = 240, 4
-NAME = "ab" * 16
 
 CASES = {
     **{name: {"mechanism": name} for name in ("randomized-response", "subset", "bits", "auto")},
@@ -61,24 +58,14 @@ CASES = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _forks():
-    """Later Pythons warn of forks where there are threads."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        yield
+#: Later Pythons warn of forks where there are threads.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
 @pytest.fixture
-def fixed(monkeypatch):
+def fixed(monkeypatch, one_name):
     """One key and one name for all releases, so that their bytes can be compared, and batches of seventeen rows."""
-
-    def init(self):
-        self._key = KEY
-
-    monkeypatch.setattr(RunKey, "__init__", init)
-    for module in (table_module, curator_module):
-        monkeypatch.setattr(module, "identifier", lambda: NAME)
+    one_name(KEY)
     monkeypatch.setattr(table_module, "_ROWS_PER_BATCH", 17)
 
 

@@ -113,13 +113,10 @@ def test_a_key_in_memory_is_not_copied(duplicate):
         assert "bytes" not in repr(secret)
 
 
-def test_a_key_is_written_for_its_owner_into_a_new_file(tmp_path):
+def test_a_key_is_written_for_its_owner_into_a_new_file(tmp_path, umask):
     """Neither an old file nor a link is written through, whatever the mask of modes."""
-    before = os.umask(0)
-    try:
-        RunKey().store(tmp_path / "key")
-    finally:
-        os.umask(before)
+    umask(0)
+    RunKey().store(tmp_path / "key")
     assert stat.S_IMODE((tmp_path / "key").stat().st_mode) == 0o600
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     for name in ("key", "link"):

@@ -55,13 +55,10 @@ def states(path):
 # The file
 
 
-def test_a_ledger_is_readable_by_its_owner_alone(source, release):
+def test_a_ledger_is_readable_by_its_owner_alone(source, release, umask):
     """The ledger, its lock and its notes have no permissions for others, whatever the mask is."""
-    before = os.umask(0)
-    try:
-        done = release(source, "o")
-    finally:
-        os.umask(before)
+    umask(0)
+    done = release(source, "o")
     beside = [path for path in source.parent.iterdir() if path.name.startswith(done.ledger.name)]
     assert len(beside) >= 2
     assert {stat.S_IMODE(path.stat().st_mode) for path in beside} == {0o600}
