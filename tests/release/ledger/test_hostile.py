@@ -52,6 +52,24 @@ def rewritten(ledger, *statements):
     database.close()
 
 
+def test_a_file_that_is_no_database_is_not_held_open(tmp_path, monkeypatch):
+    """Whoever refuses it closes it; later versions of Python warn of connections that nobody closed."""
+    path, opened, connect = tmp_path / "t.labeldp-ledger", [], sqlite3.connect
+    path.write_bytes(b"no database" * 100)
+
+    def noted(*args, **options):
+        opened.append(connect(*args, **options))
+        return opened[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", noted)
+    with pytest.raises(LedgerError, match="a damaged one"):
+        Ledger(path).entries()
+    assert opened
+    for each in opened:
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            each.execute("SELECT 1")
+
+
 @pytest.fixture
 def ledger(tmp_path):
     """The ledger of a table that was released once at epsilon 1."""
