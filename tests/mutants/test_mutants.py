@@ -107,6 +107,7 @@ def chosen(request, benches):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 @pytest.mark.usefixtures("all_mutants")
 def test_the_package_as_it_is_passes(benches, chosen):
     """The tests that kill mutants pass on an unchanged copy, so that a failure is the mutant's doing."""
