@@ -5,7 +5,7 @@ from ._evaluate import evaluate as evaluate
 from ._model import open_model as open_model
 from ._network_model import NetworkModel as NetworkModel
 from ._network_model import is_network as is_network
-from ._evaluate import images_of_rows as images_of_rows
+from ._predict import images_of_rows as images_of_rows
 from ._table_model import TableModel as TableModel
 from ._learn import Images as Images
 from ._learn import Learned as Learned
@@ -14,8 +14,8 @@ from ._learn import learn as learn
 from ._learn import points_of as points_of
 from ._learn import read_images as read_images
 from ._network import learn_network as learn_network
-from ._evaluate import predict_table as predict_table
-from ._evaluate import predicted_batches as predicted_batches
+from ._predict import predict_table as predict_table
+from ._predict import predicted_batches as predicted_batches
 from ._scores import NumberScores as NumberScores
 from ._stages import Staged as Staged
 from ._stages import StagePlan as StagePlan

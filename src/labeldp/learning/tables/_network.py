@@ -20,7 +20,6 @@ from labeldp.learning.features import ColumnEncoder, PairEncoder, PixelEncoder, 
 from labeldp.learning.images import ImageEncoder, KernelHead, PatchClassifier, PatchFeatures, PatchScores
 from labeldp.learning.inference import calibrated_sets
 from labeldp.learning.sklearn import Mixture, UnguardedFitWarning, held_out_classes
-from labeldp.learning.tables._evaluate import image_names
 from labeldp.learning.tables._learn import Learned, ModelChoice, merged_classes
 from labeldp.learning.tables._model import FOLDS, chosen_rows, enough_rows, rows_apart, units_in, units_of
 from labeldp.learning.tables._network_model import (
@@ -34,6 +33,7 @@ from labeldp.learning.tables._network_model import (
     methods_of,
     model_of,
 )
+from labeldp.learning.tables._predict import image_names
 from labeldp.learning.tables._scores import class_scores
 from labeldp.privacy import ClassProbabilities
 from labeldp.release import Release, is_answer, public_columns
