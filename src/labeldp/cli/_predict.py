@@ -42,10 +42,11 @@ def predict(
         json_: Print JSON; 'labeldp schema' describes it.
     """
     from labeldp.learning import tables  # noqa: PLC0415 (first, as its extra has all of them)
-    from labeldp.learning.features import UnseenValueWarning  # noqa: PLC0415
 
     writer = _writer(output)
     check_new_file(output)
+    from labeldp.learning.features import UnseenValueWarning  # noqa: PLC0415 (loads slowly)
+
     loaded = images.open_model(model)
     predictions = _Predictions(writer)
     with printed_warnings(UnseenValueWarning):
