@@ -161,6 +161,24 @@ def test_events_of_another_form_are_damage(ledger, case):
             ask()
 
 
+@pytest.mark.parametrize("name", "marks shares hashes public same spent staging lock spelling".split())
+@pytest.mark.parametrize("value", [None, 7, "text", [1, 2, 3], {}], ids=repr)
+def test_a_charge_whose_attributes_are_of_other_types_is_refused(ledger, name, value):
+    """Where a text, a list or nothing may stand, nothing else is read, and no charge is forgotten for it."""
+    with closing(sqlite3.connect(ledger)) as database, database:
+        (body,) = database.execute("SELECT body FROM events WHERE event = 'charged'").fetchone()
+    database.close()
+    change = "INSERT INTO events (time, charge, event, body) VALUES ('2026-01-01T00:00:00+00:00', ?, 'charged', ?)"
+    rewritten(ledger, (change, ("0" * 32, json.dumps(json.loads(body) | {name: value}))))
+    lists = {"marks", "shares", "hashes", "public", "same"}
+    right = (name in lists and value == [1, 2, 3]) or (name == "spelling" and value == 7)
+    if right or (value is None and name in ("same", "spent", "staging", "lock")):
+        assert len(Ledger(ledger).entries()) == 2
+        return
+    with pytest.raises(LedgerError, match="found damaged ones"):
+        Ledger(ledger).entries()
+
+
 def test_no_address_in_a_ledger_is_asked(ledger, monkeypatch):
     """An unsettled charge names a store of somebody else: nobody connects to it, and the charge stays."""
     address = "s3://bucket/x?endpoint_override=127.0.0.1:9&scheme=http"

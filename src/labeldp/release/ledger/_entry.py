@@ -17,6 +17,9 @@ from labeldp.release.ledger._same_data import ANY_ROWS, NO_PAIRS, SPELLING, RowP
 State = Literal["charged", "drawn", "released", "void"]
 #: The attributes that a ledger stores beside the body of a charge, or not at all.
 _KNOWN_ELSEWHERE = ("identifier", "state", "time", "ledger")
+#: Those that are lists in JSON, those of two numbers, and those that may be nothing.
+_PAIRS = ("staging", "lock", "spent")
+_LISTS, _OR_NOTHING = ("marks", "shares", "hashes", "public", "same", *_PAIRS), ("same", *_PAIRS)
 
 
 @dataclass(frozen=True)
@@ -116,14 +119,30 @@ class Entry:
 
     @classmethod
     def read(cls, name: str, time: str, body: dict[str, Any]) -> Entry:
-        """The entry from ``body``, also of a ledger that knew fewer attributes."""
+        """The entry from ``body``, also of a ledger that knew fewer attributes.
+
+        Raises:
+            ValueError: An attribute is of another form.
+        """
         known = {each.name for each in dataclasses.fields(cls)}.difference(_KNOWN_ELSEWHERE).intersection(body)
-        found: dict[str, Any] = {key: tuple(body[key]) if isinstance(body[key], list) else body[key] for key in known}
+        found: dict[str, Any] = {key: body[key] for key in known}
+        found |= {key: _as_tuple(key, body[key]) for key in known.intersection(_LISTS)}
         found |= {key: body[key] for key in ("session", "units", "output")}  # which every ledger knew
         guarantee = {**body["guarantee"], "assumptions": tuple(body["guarantee"]["assumptions"])}
         found |= {"guarantee": Guarantee(**guarantee), "budget": Budget(**body["budget"])}
         found |= {"rows": RowRanges(tuple((a, b) for a, b in body["rows"]["ranges"]))}
-        return cls(identifier=name, time=time, **{"spelling": 0, **found})
+        if not isinstance(found.setdefault("spelling", 0), int):
+            raise ValueError("a spelling of another form")
+        return cls(identifier=name, time=time, **found)
+
+
+def _as_tuple(name: str, value: object) -> tuple[Any, ...] | None:
+    """A list of JSON, or nothing where an attribute may be that."""
+    if value is None and name in _OR_NOTHING:
+        return None
+    if not isinstance(value, list) or (name in _PAIRS and len(value) != 2):
+        raise ValueError(f"{name} of another form")
+    return tuple(value)
 
 
 @dataclass(frozen=True)
