@@ -183,6 +183,13 @@ def test_feather_of_few_bytes_takes_little_memory(tmp_path, packed):
     assert check_table(tmp_path / "stored.arrow", "y", unit="row").rows == 8 << 20
 
 
+def test_feather_of_version_1_is_refused(tmp_path):
+    """Arrow, which no longer writes it, is about to stop reading it."""
+    (tmp_path / "t.feather").write_bytes(b"FEA1" + bytes(60) + b"FEA1")
+    with pytest.raises(TableError, match=r"expected Feather of version 2 in t\.feather, found version 1; save it as"):
+        check_table(tmp_path / "t.feather", "y")
+
+
 def test_no_damage_of_feather_is_an_error_without_a_sentence(tmp_path):
     """Whatever byte of it differs."""
     path, chance = written(tmp_path / "t.feather"), np.random.default_rng(0)

@@ -141,6 +141,8 @@ def whole_table(path: Place, kind: str, sheet: str | None, label: str) -> pa.Tab
 
 def _feather(path: Place) -> pa.Table:
     content = _opened(path, lambda file: file.read())
+    if content.startswith(b"FEA1"):
+        raise TableError(f"expected Feather of version 2 in {path.name}, found version 1; save it as Parquet")
     try:
         size = _unpacked_size(content)
     except (struct.error, ValueError, OverflowError):
