@@ -1026,13 +1026,38 @@ def test_integers_that_form_no_law_are_refused(broken):
 @pytest.mark.parametrize("classes", [3, 8, 11])
 def test_candidates_are_classes(kind, classes):
     """A bit behind the last class is no candidate: it would be released, or read past the end of the law."""
-    kept = np.ones((2, classes), dtype=np.bool_)
-    assert kind.at(classes, 1.0, pack(kept)).sizes.tolist() == [classes, classes]
-    if classes % 8:
-        wrong = pack(kept)
-        wrong[1, -1] |= 1 << (classes % 8)
-        with pytest.raises(ValueError, match="found others"):
+    kept = pack(np.ones((2, classes), dtype=np.bool_))
+    assert kind.at(classes, 1.0, kept).sizes.tolist() == [classes, classes]
+    beyond = kept.copy()
+    beyond[1, -1] |= 1 << (classes % 8)
+    none = kept.copy()
+    none[1] = 0
+    for wrong in (none, kept[:, :0], np.hstack([kept, kept]), *([beyond] if classes % 8 else [])):
+        with pytest.raises(ValueError, match="expected at least one candidate in each row, of"):
             kind.at(classes, 1.0, wrong)
+
+
+@pytest.mark.parametrize("classes", [3, 8, 9, 19, 70])
+def test_words_at_the_ends_of_ranges_draw_what_division_does(classes):
+    """Candidates are drawn by an inverse: at the first and the last word of each range as by whole numbers."""
+    channel = CandidateChannel.at(classes, 1.0, candidate_rows(classes))
+    given, expected = [], []
+    for row, inside in itertools.product(range(classes), (True, False)):
+        candidates = np.flatnonzero(channel.support(slice(row, row + 1))[0]).tolist()
+        codes = candidates if inside else sorted(set(range(classes)) - set(candidates))
+        if not codes:
+            continue
+        m, code = len(candidates), codes[len(codes) // 2]
+        keep, other = (channel.keep[m], channel.other[m]) if inside and m > 1 else (0, -(-channel.word // m))
+        others = [each for each in candidates if m == 1 or each != code]
+        ends = {0, keep, channel.word} | {keep + j * other for j in range(len(others))}
+        for word in sorted(end + step for end in ends for step in (-1, 0, 1) if 0 <= end + step < channel.word):
+            given.append((row, code, word))
+            expected.append(code if word < keep else others[(word - keep) // other])
+    rows, codes, words = zip(*given, strict=True)
+    drawn = np.empty(len(rows), dtype=np.int32)
+    channel.take(np.array(rows)).draw_into(drawn, np.array(codes, np.int32), np.array(words, np.uint64)[:, None])
+    assert drawn.tolist() == expected
 
 
 def test_groups_hold_no_rows_of_their_own():

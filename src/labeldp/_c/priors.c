@@ -28,21 +28,56 @@ PART int64_t nth(const uint8_t *set, int64_t bytes, int64_t rank, int64_t skip) 
     return -1;
 }
 
-/* RRTop-k: randomized response on a row's candidates; a label outside them is replaced by a uniform candidate.
- *
- * `keep`, `other` and `uniform` are indexed by the number of candidates. */
-WIDE KERNEL void draw_candidates(int64_t n, int64_t w, int64_t b, int64_t s, const int32_t *codes,
-                                 const uint64_t *words, const uint8_t *candidates, const int64_t *sizes,
-                                 const uint64_t *keep, const uint64_t *other, const uint64_t *uniform, int32_t *out) {
-    const uint64_t *widths[2] = {uniform, other};
-    (void)s;
+/* The number of classes in a packed set. */
+PART int64_t size_of(const uint8_t *set, int64_t bytes) {
+    int64_t count = 0, byte = 0;
+    for (; byte + 8 <= bytes; byte += 8) {
+        uint64_t bits;
+        memcpy(&bits, set + byte, sizeof bits);
+        count += __builtin_popcountll(bits);
+    }
+    for (; byte < bytes; byte++) count += __builtin_popcount(set[byte]);
+    return count;
+}
+
+/* Randomized response on the candidates of rows. `table`, if there is one, has the class of each rank in each set of
+ * up to eight. */
+PART void draw_rows(int64_t n, int64_t w, int64_t b, int64_t s, const int32_t *codes, const uint64_t *words,
+                    const uint8_t *candidates, const uint64_t *laws, const uint8_t *table, int32_t *out) {
     for (int64_t i = 0; i < n; i++) {
         const uint8_t *set = candidates + i * b;
-        int64_t m = sizes[i], several = m > 1, code = codes[i], inside = several & (int64_t)holds(set, code);
-        uint64_t u = words[i * w], bound = keep[m] & -(uint64_t)inside;
-        int64_t rank = (int64_t)((u - bound) / widths[inside][m]), own = -(int64_t)(u < bound);
-        int64_t drawn = nth(set, b, rank & ~own & -several, inside ? code : -1);
+        int64_t m = size_of(set, b), several = m > 1, code = codes[i], inside = several & (int64_t)holds(set, code);
+        const uint64_t *law = laws + 3 * (inside * s + m);
+        uint64_t u = words[i * w], bound = law[0], width = law[1], place = u - bound;
+        int64_t own = -(int64_t)(u < bound);
+        int64_t rank = (int64_t)(((unsigned __int128)place * law[2]) >> 64); /* the quotient by `width`, or one less */
+        rank += place - (uint64_t)rank * width >= width;
+        rank &= ~own & -several;
+        int64_t drawn = table ? table[8 * (*set & ~(inside << (code & 7))) + rank] : nth(set, b, rank, inside ? code : -1);
         out[i] = (int32_t)((code & own) | (drawn & ~own));
+    }
+}
+
+/* RRTop-k: randomized response on a row's candidates; a label outside them is replaced by a uniform candidate.
+ *
+ * `laws` has, for labels outside and then inside, by the number of candidates: the words of the label itself, those of
+ * each other candidate, and (2**64 - 1) / those, rounded down. The upper word of a product with that inverse is the
+ * quotient or one less: v (2**64 / c - 1) / 2**64 > v / c - 1. */
+WIDE KERNEL void draw_candidates(int64_t n, int64_t w, int64_t b, int64_t s, const int32_t *codes,
+                                 const uint64_t *words, const uint8_t *candidates, const uint64_t *laws,
+                                 int32_t *out) {
+    if (b == 1) {
+        uint8_t table[256 * 8] = {0};
+        for (int64_t set = 0; set < 256; set++) {
+            for (int64_t j = 0, rank = 0; j < 8; j++) {
+                if (set >> j & 1) table[8 * set + rank++] = (uint8_t)j;
+            }
+        }
+        draw_rows(n, w, 1, s, codes, words, candidates, laws, table, out);
+    } else if (b == 2) {
+        draw_rows(n, w, 2, s, codes, words, candidates, laws, NULL, out);
+    } else {
+        draw_rows(n, w, b, s, codes, words, candidates, laws, NULL, out);
     }
 }
 
@@ -133,10 +168,9 @@ PART int64_t find_above(int64_t k, const double *row, double value, double *to, 
 
 /* The probabilities of up to ROWS rows, side by side; the last row takes the places of those that are not there. */
 PART void put_side_by_side(int64_t n, int64_t k, const double *prior, numbers *to) {
-    for (int64_t lane = 0; lane < ROWS; lane++) {
-        const double *row = prior + (lane < n ? lane : n - 1) * k;
-        for (int64_t j = 0; j < k; j++) to[j][lane] = row[j];
-    }
+    const double *rows[ROWS];
+    for (int64_t lane = 0; lane < ROWS; lane++) rows[lane] = prior + (lane < n ? lane : n - 1) * k;
+    for (int64_t j = 0; j < k; j++) to[j] = (numbers){rows[0][j], rows[1][j], rows[2][j], rows[3][j]};
 }
 
 /* The best candidates of up to ROWS rows of few classes, by the steps for one row, in the same order. */
@@ -185,7 +219,11 @@ PART void candidates_of_rows(int64_t n, int64_t k, int64_t b, const double *prio
  * in value the smaller set is taken. `room` and `places` have those for one row. */
 WIDE KERNEL void best_candidates(int64_t n, int64_t k, int64_t b, const double *prior, double gain, double *room,
                                  int64_t *places, uint8_t *out, double *mass) {
-    for (int64_t i = 0; k <= MOST_SIDE_BY_SIDE && i < n; i += ROWS) {
+    int64_t first = 0;
+    for (; k == 2 && first + ROWS <= n; first += ROWS) { /* sizes that a compiler knows */
+        candidates_of_rows(ROWS, 2, 1, prior + first * 2, gain, room, out + first, mass + first);
+    }
+    for (int64_t i = first; k <= MOST_SIDE_BY_SIDE && i < n; i += ROWS) {
         int64_t size = n - i < ROWS ? n - i : ROWS;
         candidates_of_rows(size, k, b, prior + i * k, gain, room, out + i * b, mass + i);
     }
@@ -411,15 +449,22 @@ WIDE KERNEL void best_subsets(int64_t n, int64_t k, int64_t b, const double *pri
 
 #define ENTRIES_AT_ONCE 2048
 
+/* The number of rows that do not sum to one. */
+PART int64_t rows_off(int64_t n, int64_t k, const double *rows, double tolerance) {
+    int64_t off = 0;
+    for (int64_t i = 0; i < n; i++) off += !(fabs(sum_of(k, rows + i * k) - 1.0) <= tolerance);
+    return off;
+}
+
 /* Copy rows of probabilities; the first that is not a distribution, or -1. NaN counts as invalid. */
 WIDE KERNEL int64_t copy_prior(int64_t n, int64_t k, const double *prior, double tolerance, double *out) {
     int64_t rows = k < ENTRIES_AT_ONCE && k > 0 ? ENTRIES_AT_ONCE / k : 1;
     for (int64_t low = 0; low < n; low += rows) {
-        int64_t size = n - low < rows ? n - low : rows, negative = 0, off = 0;
+        int64_t size = n - low < rows ? n - low : rows, negative = 0;
         const double *copied = out + low * k; /* what is checked is the copy */
         memcpy(out + low * k, prior + low * k, (size_t)(size * k) * sizeof *copied);
         for (int64_t j = 0; j < size * k; j++) negative += !(copied[j] >= 0.0);
-        for (int64_t i = 0; i < size; i++) off += !(fabs(sum_of(k, copied + i * k) - 1.0) <= tolerance);
+        int64_t off = k == 2 ? rows_off(size, 2, copied, tolerance) : rows_off(size, k, copied, tolerance);
         for (int64_t i = 0; (negative || off) && i < size; i++) {
             const double *row = copied + i * k;
             int64_t bad = !(fabs(sum_of(k, row) - 1.0) <= tolerance);

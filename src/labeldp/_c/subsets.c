@@ -145,6 +145,22 @@ WIDE KERNEL void set_sizes(int64_t n, int64_t b, const uint8_t *sets, int64_t *o
     }
 }
 
+/* The number of rows without a bit, or with one that stands for no class. */
+PART int64_t rows_without_set(int64_t n, int64_t b, const uint8_t *sets, uint8_t beyond) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; i++) {
+        uint8_t any = 0;
+        for (int64_t j = 0; j < b; j++) any |= sets[i * b + j];
+        count += (any == 0) | ((sets[i * b + b - 1] & beyond) != 0);
+    }
+    return count;
+}
+
+WIDE KERNEL int64_t count_no_sets(int64_t n, int64_t b, const uint8_t *sets, int64_t classes) {
+    uint8_t beyond = classes & 7 ? (uint8_t)(255 << (classes & 7)) : 0;
+    return b == 1 ? rows_without_set(n, 1, sets, beyond) : rows_without_set(n, b, sets, beyond);
+}
+
 /* The places of the bits of each row of bytes, lowest first, one row after the other, and where each row ends.
  *
  * There is room for one place more: each is written, and stays if its bit is set, so that nothing depends on a branch.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from labeldp._shapes import Bool, Int, UInt8
-from labeldp.privacy.channels._kernels import bits_of, set_sizes
+from labeldp.privacy.channels._kernels import bits_of, count_no_sets, set_sizes
 
 
 def pack(mask: Bool[np.ndarray, "n k"]) -> UInt8[np.ndarray, "n b"]:
@@ -18,10 +18,9 @@ def unpack(packed: UInt8[np.ndarray, "n b"], classes: int) -> Bool[np.ndarray, "
     return np.asarray(np.unpackbits(packed, axis=1, count=classes, bitorder="little"), dtype=np.bool_)
 
 
-def beyond(packed: UInt8[np.ndarray, "n b"], classes: int) -> bool:
-    """True if a bit is set that stands for no class."""
-    over = classes % 8
-    return bool(over and (packed[:, -1] >> over).any())
+def are_sets(packed: UInt8[np.ndarray, "n b"], classes: int) -> bool:
+    """True if rows have a bit for each class, with at least one set, and none that stands for no class."""
+    return packed.shape[1] == (classes + 7) // 8 and count_no_sets(packed, classes) == 0
 
 
 def sizes(packed: UInt8[np.ndarray, "n b"]) -> np.ndarray:

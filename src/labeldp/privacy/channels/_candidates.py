@@ -11,7 +11,7 @@ import numpy as np
 
 from labeldp._shapes import Bool, Float, Int, UInt8, UInt64
 from labeldp._threads import over_chunks
-from labeldp.privacy.channels._bitsets import beyond, pack, sizes, unpack
+from labeldp.privacy.channels._bitsets import are_sets, pack, sizes, unpack
 from labeldp.privacy.channels._calibration import accept, response_weights
 from labeldp.privacy.channels._channel import Columns, Levels, Membership, TransitionTable, candidate_numbers
 from labeldp.privacy.channels._class_channel import ExchangeableChannel, SingleClassChannel
@@ -94,6 +94,7 @@ class ResponseChannel(SingleClassChannel, ExchangeableChannel):
 
 
 ENTRIES_PER_CHUNK = 1 << 20
+_LARGEST_WORD = (1 << 64) - 1
 
 
 class CandidateRows(ExchangeableChannel):
@@ -122,10 +123,8 @@ class CandidateRows(ExchangeableChannel):
 
     def check_candidates(self) -> None:
         """Refuse rows without candidates, and candidates that are no classes."""
-        if self.candidates.shape[1] != (self.classes + 7) // 8 or (self.candidates.size and not self.sizes.all()):
-            raise ValueError("expected at least one candidate in each row")
-        if beyond(self.candidates, self.classes):
-            raise ValueError(f"expected candidates among {self.classes} classes, found others")
+        if not are_sets(self.candidates, self.classes):
+            raise ValueError(f"expected at least one candidate in each row, of {self.classes} classes")
 
     def check_rows(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "m w"]) -> None:
         """Refuse labels, words and candidates of different numbers of rows."""
@@ -222,12 +221,11 @@ class CandidateChannel(SingleClassChannel, CandidateRows):
     ) -> None:
         """Write released class codes."""
         self.check_rows(codes, words)
-        weights = [  # those of 0 and 1 candidates are not used: one candidate needs no word
-            (keep % self.word, other, -(-self.word // max(m, 2)))
-            for m, (keep, other) in enumerate(zip(self.keep, self.other, strict=True))
-        ]
-        keep, other, uniform = np.array(weights, dtype=np.uint64).T
-        draw_candidates(codes, words, self.candidates, self.sizes, keep, other, uniform, out)
+        # those of 0 and 1 candidates are not used: one candidate needs no word
+        outside = [(0, -(-self.word // max(m, 2))) for m in range(self.classes + 1)]
+        inside = [(keep % self.word, other) for keep, other in zip(self.keep, self.other, strict=True)]
+        laws = [[(own, each, _LARGEST_WORD // each) for own, each in law] for law in (outside, inside)]
+        draw_candidates(codes, words, self.candidates, np.array(laws, dtype=np.uint64), out)
 
     def levels(self, released: Int[np.ndarray, "n"]) -> Levels:
         """``keep / other`` for the released class, one for other candidates, ``W / (m other)`` for classes outside."""

@@ -12,7 +12,7 @@ import numpy as np
 from labeldp._shapes import Bool, Float, Int, UInt8, UInt64
 from labeldp._threads import over_chunks
 from labeldp.errors import InputError
-from labeldp.privacy.channels._bitsets import beyond, pack, sizes, unpack
+from labeldp.privacy.channels._bitsets import are_sets, pack, sizes, unpack
 from labeldp.privacy.channels._calibration import accept, response_weights
 from labeldp.privacy.channels._candidates import ENTRIES_PER_CHUNK
 from labeldp.privacy.channels._channel import Columns, Levels, Membership, TransitionTable, candidate_numbers
@@ -60,8 +60,8 @@ class CoarseningChannel(ClassSetChannel):
         for m in range(2, self.classes + 1):
             if not (self.keep[m] >= self.other[m] >= 1 and self.keep[m] + (m - 1) * self.other[m] == self.word):
                 raise ValueError("expected keep >= other >= 1 that use every word once")
-        if self.firsts.shape[1] != (self.classes + 7) // 8 or beyond(self.firsts, self.classes):
-            raise ValueError(f"expected first classes of groups among {self.classes} classes, found others")
+        if not are_sets(self.firsts, self.classes):
+            raise ValueError(f"expected first classes of groups in each row, of {self.classes} classes")
         if not (self.firsts[:, 0] & 1).all():
             raise ValueError("expected the first class of each row to begin a group")
 

@@ -135,6 +135,11 @@ def set_sizes(sets: UInt8[np.ndarray, "n b"], out: Int64[np.ndarray, "n"]) -> No
     """The number of classes in each packed set."""
 
 
+@kernel()
+def count_no_sets(sets: UInt8[np.ndarray, "n b"], classes: int) -> int:
+    """The number of packed sets without a class, or with a bit that stands for none."""
+
+
 @kernel("ends", "places")
 def bits_of(packed: UInt8[np.ndarray, "n b"], ends: Int32[np.ndarray, "n"], places: Int32[np.ndarray, "m"]) -> None:
     """The places of the bits of each row of bytes, with room for one more, and where each row ends."""
@@ -145,13 +150,10 @@ def draw_candidates(
     codes: Int32[np.ndarray, "n"],
     words: UInt64[np.ndarray, "n w"],
     candidates: UInt8[np.ndarray, "n b"],
-    sizes: Int64[np.ndarray, "n"],
-    keep: UInt64[np.ndarray, "s"],
-    other: UInt64[np.ndarray, "s"],
-    uniform: UInt64[np.ndarray, "s"],
+    laws: UInt64[np.ndarray, "2 s 3"],
     out: Int32[np.ndarray, "n"],
 ) -> None:
-    """Randomized response on a row's candidates; the last weights are indexed by the number of candidates."""
+    """Randomized response on a row's candidates, by the law of a label outside and of one inside of so many."""
 
 
 @kernel("room", "places", "out", "mass")
