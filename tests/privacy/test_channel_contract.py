@@ -1060,6 +1060,20 @@ def test_words_at_the_ends_of_ranges_draw_what_division_does(classes):
     assert drawn.tolist() == expected
 
 
+@pytest.mark.parametrize("classes", [8, 70])
+def test_the_first_word_tells_whether_the_subset_has_the_label(classes):
+    """Every candidate is found among those of its row, of which there may be more than a word has bits."""
+    channel = CandidateSubsetChannel.at(classes, 1.0, candidate_rows(classes))
+    rows, codes = np.nonzero(channel.support()[1:])
+    words = np.random.default_rng(0).integers(0, 2**64, (len(rows), channel.words_per_row), dtype=np.uint64)
+    for first, holds in ((0, True), (2**64 - 1, False)):
+        words[:, 0] = first
+        sets = unpack(channel.take(rows + 1).draw(codes.astype(np.int32), words), classes)
+        assert (sets[np.arange(len(rows)), codes] == holds).all()
+        assert (sets <= channel.support()[rows + 1]).all()
+        assert sets.sum(axis=1).tolist() == [channel.size[m] for m in channel.sizes[rows + 1]]
+
+
 def test_groups_hold_no_rows_of_their_own():
     """A group's law is the same for all its rows: a channel with candidates for each row cannot be a group."""
     channel = CandidateChannel.at(3, 1.0, candidate_rows(3))

@@ -28,6 +28,17 @@
 /* 1 if a class is in a packed set, else 0. */
 static inline uint64_t holds(const uint8_t *set, int64_t j) { return set[j >> 3] >> (j & 7) & 1; }
 
+/* Up to 64 classes of a packed set of so many bytes, from a byte on. */
+PART uint64_t bits_from(const uint8_t *set, int64_t bytes, int64_t byte) {
+    uint64_t bits = 0;
+    if (bytes - byte >= 8) {
+        memcpy(&bits, set + byte, sizeof bits); /* the lowest class in the lowest bit, as processors keep them */
+        return bits;
+    }
+    for (int64_t each = byte; each < bytes; each++) bits |= (uint64_t)set[each] << 8 * (each - byte);
+    return bits;
+}
+
 /* Add a class to a packed set. */
 static inline void add(uint8_t *set, int64_t j) { set[j >> 3] |= (uint8_t)(1 << (j & 7)); }
 

@@ -17,10 +17,7 @@ PART int64_t place_of(uint64_t bits, int64_t rank, int64_t half) {
 /* The class of a rank in a packed set, skipping one class; 64 classes at a time. */
 PART int64_t nth(const uint8_t *set, int64_t bytes, int64_t rank, int64_t skip) {
     for (int64_t first = 0; first < bytes; first += 8) {
-        int64_t size = bytes - first < 8 ? bytes - first : 8;
-        uint64_t bits = 0;
-        for (int64_t byte = 0; byte < size; byte++) bits |= (uint64_t)set[first + byte] << 8 * byte;
-        bits &= ~((uint64_t)(skip >> 6 == first >> 3) << (skip & 63));
+        uint64_t bits = bits_from(set, bytes, first) & ~((uint64_t)(skip >> 6 == first >> 3) << (skip & 63));
         int64_t count = bytes <= 8 ? rank + 1 : __builtin_popcountll(bits);
         if (rank < count) return 8 * first + place_of(bits, rank, bytes == 1 ? 4 : bytes == 2 ? 8 : 32);
         rank -= count;
@@ -30,13 +27,8 @@ PART int64_t nth(const uint8_t *set, int64_t bytes, int64_t rank, int64_t skip) 
 
 /* The number of classes in a packed set. */
 PART int64_t size_of(const uint8_t *set, int64_t bytes) {
-    int64_t count = 0, byte = 0;
-    for (; byte + 8 <= bytes; byte += 8) {
-        uint64_t bits;
-        memcpy(&bits, set + byte, sizeof bits);
-        count += __builtin_popcountll(bits);
-    }
-    for (; byte < bytes; byte++) count += __builtin_popcount(set[byte]);
+    int64_t count = 0;
+    for (int64_t byte = 0; byte < bytes; byte += 8) count += __builtin_popcountll(bits_from(set, bytes, byte));
     return count;
 }
 
@@ -425,7 +417,11 @@ static best_set set_of(int64_t k, const double *row, const double *values, const
  * on. */
 WIDE KERNEL void best_subsets(int64_t n, int64_t k, int64_t b, const double *prior, const double *values,
                               const double *ahead, double *room, uint8_t *out, double *mass) {
-    for (int64_t i = 0; k <= MOST_SIDE_BY_SIDE && i < n; i += ROWS) {
+    int64_t first = 0;
+    for (; k == 2 && first + ROWS <= n; first += ROWS) { /* sizes that a compiler knows */
+        sets_of_rows(ROWS, 2, 1, prior + first * 2, values, out + first, mass + first);
+    }
+    for (int64_t i = first; k <= MOST_SIDE_BY_SIDE && i < n; i += ROWS) {
         int64_t size = n - i < ROWS ? n - i : ROWS;
         sets_of_rows(size, k, b, prior + i * k, values, out + i * b, mass + i);
     }

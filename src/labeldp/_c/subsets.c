@@ -63,20 +63,25 @@ KERNEL bool draw_subset(int64_t n, int64_t w, int64_t b, const int32_t *codes, c
  * The first half word picks a stand-in candidate for a label outside the candidates; it is drawn for every row. `size`
  * and `member` are indexed by the number of candidates. `members` is room for the candidates of one row. False if a row
  * ran out of words. */
-KERNEL bool draw_candidate_subset(int64_t n, int64_t w, int64_t b, int64_t s, int64_t k, const int32_t *codes,
-                                  const uint64_t *words, const uint8_t *candidates, const int64_t *size,
-                                  const uint64_t *member, int64_t *members, uint8_t *out) {
+WIDE KERNEL bool draw_candidate_subset(int64_t n, int64_t w, int64_t b, int64_t s, int64_t k, const int32_t *codes,
+                                       const uint64_t *words, const uint8_t *candidates, const int64_t *size,
+                                       const uint64_t *member, int64_t *members, uint8_t *out) {
     (void)s;
     memset(out, 0, (size_t)(n * b));
     for (int64_t i = 0; i < n; i++) {
         uint8_t *set = out + i * b;
+        const uint8_t *among = candidates + i * b;
         int64_t y = codes[i], m = 0, place = -1;
-        for (int64_t j = 0; j < k; j++) {
-            if (j == y) place = m;
-            members[m] = j;
-            m += (int64_t)holds(candidates + i * b, j);
+        for (int64_t low = 0; low < k; low += 64) {
+            int64_t end = k - low < 64 ? k - low : 64, before = m;
+            uint64_t bits = bits_from(among, b, low >> 3);
+            for (int64_t j = 0; j < end; j++) {
+                members[m] = low + j;
+                m += (int64_t)(bits >> j & 1);
+            }
+            if (y >> 6 == low >> 6) place = before + __builtin_popcountll(bits & (((uint64_t)1 << (y & 63)) - 1));
         }
-        if (!holds(candidates + i * b, y)) place = -1;
+        if (!holds(among, y)) place = -1;
         if (m == 1) {
             add(set, members[0]);
             continue;
