@@ -63,15 +63,15 @@ def progression(_: Path) -> Data:
     return Data(Interval(0, 350, 1), features[~test], labels[~test], features[test], labels[test])
 
 
-def age(folder: Path) -> Data:
+def age(folder: Path, rows: int = ROWS, test_rows: int = TEST_ROWS) -> Data:
     """Adult: the age of a person (17 to 90) from education, work, family, income and sex, with its own test file."""
     parts = []
-    for name, skipped, rows in (("adult.data.gz", 0, ROWS), ("adult.test.gz", 1, TEST_ROWS)):
+    for name, skipped, size in (("adult.data.gz", 0, rows), ("adult.test.gz", 1, test_rows)):
         frame = pd.read_csv(folder / "adult" / name, header=None, skipinitialspace=True, skiprows=skipped)
         frame.columns = [f"c{number}" for number in range(15)]
         frame["c10"] = np.log1p(frame["c10"])  # gains of capital
         frame["c14"] = frame["c14"].str.rstrip(".")
-        parts.append(frame.iloc[np.random.default_rng(0).permutation(len(frame))[:rows]])
+        parts.append(frame.iloc[np.random.default_rng(0).permutation(len(frame))[:size]])
     words = ["c1", "c5", "c7", "c9", "c14"]  # work class, marriage, relationship, sex, income
     features = _encoded(*parts, ["c4", "c10", "c12"], words)
     labels = [part["c0"].to_numpy(dtype=float) for part in parts]
@@ -94,7 +94,7 @@ def claims(folder: Path) -> Data:
     return Data(space, features[0], train["cost"].to_numpy(), features[1], test["cost"].to_numpy())
 
 
-def stay(folder: Path) -> Data:
+def stay(folder: Path, rows: int = ROWS, test_rows: int = TEST_ROWS) -> Data:
     """Diabetes readmission: days in hospital (1 to 14), from what was done there and who was treated."""
     frame = pd.read_csv(folder / "diabetes-readmission" / "diabetic_data.csv.gz", low_memory=False)
     frame = frame.drop_duplicates("patient_nbr").astype({"admission_type_id": str, "discharge_disposition_id": str})
@@ -104,7 +104,7 @@ def stay(folder: Path) -> Data:
         *("number_outpatient", "number_emergency", "number_inpatient"),
     ]
     words = ["race", "gender", "admission_type_id", "discharge_disposition_id", "insulin", "change", "A1Cresult"]
-    return _split(frame, "time_in_hospital", Interval(1, 14, 1), numbers, words)
+    return _split(frame, "time_in_hospital", Interval(1, 14, 1), numbers, words, rows, test_rows)
 
 
 def balance(folder: Path) -> Data:

@@ -24,7 +24,10 @@ from labeldp.learning.inference import calibrated_sets
 from labeldp.learning.sklearn import SoftmaxRegression
 from labeldp.mechanisms.randomizers import RANDOMIZERS
 
-ALPHA, FITTED_ROWS, ROWS, REPLICATES = 0.1, 4_000, 4_000, 25
+ALPHA, FITTED_ROWS, REPLICATES = 0.1, 4_000, 25
+#: Rows that calibrate; of numbers also more, for narrow intervals. By these: rows to fit on and rows held out.
+ROWS, MORE_ROWS = 4_000, 16_000
+OF_TABLE = {ROWS: (10_000, 5_000), MORE_ROWS: (20_000, 10_000)}
 POOL, GRID = 40_000, 64
 LEAST_OF_NUMBERS = 2.0  # below, 4,000 released numbers tell of no interval but the whole range
 #: The parts of the made-up table: classes, and rows of a person.
@@ -35,7 +38,7 @@ NUMERIC = {"age": age, "age by five": age, "stay": stay}
 STEPS = {"age by five": 5.0}
 MECHANISMS = ("randomized-response", "subset", "bits")
 OF_NUMBERS = ("optimal", "piecewise", "laplace", "randomized-response")
-KEY = ("data", "mechanism", "epsilon", "unit")
+KEY = ("data", "mechanism", "epsilon", "unit", "rows")
 
 
 class Pool:
@@ -99,7 +102,7 @@ def encoded(folder: str | None, name: str) -> tuple[Classes, np.ndarray, np.ndar
 
 
 @functools.cache
-def pool_of(folder: str | None, name: str, mechanism: str, epsilon: float) -> Pool:
+def pool_of(folder: str | None, name: str, mechanism: str, epsilon: float, rows: int) -> Pool:
     """The rows of a table, and predictions of a linear model that other rows' released labels fitted."""
     if name in ("made-up", "noise"):
         return made_up(name == "noise")
@@ -109,7 +112,7 @@ def pool_of(folder: str | None, name: str, mechanism: str, epsilon: float) -> Po
         model = SoftmaxRegression().fit(features[:FITTED_ROWS], release)
         chances = ClassProbabilities.of(model, features[FITTED_ROWS:]).in_order(space.points)
         return Pool(space, np.searchsorted(space.points, labels[FITTED_ROWS:]), chances)
-    data = NUMERIC[name](data_folder(Given(folder=folder)))
+    data = NUMERIC[name](data_folder(Given(folder=folder)), *OF_TABLE[rows])
     space = grid_of(name, data.declared)
     low, high = space.points[0], space.points[-1]
     labels = np.concatenate([data.labels, data.test_labels])
@@ -143,16 +146,18 @@ def cells(given: Given) -> Iterator[Cell]:
         for epsilon in (*(each for each in given.epsilons if not numeric or each >= LEAST_OF_NUMBERS), math.inf):
             for mechanism in OF_NUMBERS if numeric else MECHANISMS:
                 for unit in (1, OF_PERSON) if name == "made-up" and mechanism == "subset" else (1,):
-                    yield Cell({"data": name, "mechanism": mechanism, "epsilon": epsilon, "unit": unit})
+                    for rows in (ROWS, MORE_ROWS) if numeric else (ROWS,):
+                        key = {"data": name, "mechanism": mechanism, "epsilon": epsilon, "unit": unit, "rows": rows}
+                        yield Cell(key)
 
 
 def run(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
     """Releases of other rows each, and what their sets hold of the rest."""
-    pool = pool_of(given.folder, cell["data"], cell["mechanism"], cell["epsilon"])
+    pool = pool_of(given.folder, cell["data"], cell["mechanism"], cell["epsilon"], cell["rows"])
     random, people = np.random.default_rng(draw), len(pool.labels) // OF_PERSON
     held, sizes, all_labels = [], [], 0
     for _ in range(REPLICATES):
-        rows = random.permutation(len(pool.labels))[: min(ROWS, len(pool.labels) // 2)]
+        rows = random.permutation(len(pool.labels))[: cell["rows"]]
         if cell["unit"] > 1:
             chosen = random.permutation(people)[: ROWS // OF_PERSON]
             rows = (chosen[:, None] * OF_PERSON + np.arange(OF_PERSON)).ravel()
@@ -189,7 +194,7 @@ def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
         ("times", "Mean size over that of the smallest sets", ".2f"),
         ("everything", "Share of releases whose sets are of all labels", ".2f"),
     ):
-        lines += ["", f"{title}:", "", *pivot(rows, ["data", "mechanism", "unit"], measure, form=form)]
+        lines += ["", f"{title}:", "", *pivot(rows, ["data", "mechanism", "unit", "rows"], measure, form=form)]
     return lines
 
 
@@ -202,7 +207,10 @@ STUDY = Study(
     run=run,
     spots=(
         Spot(
-            Cell({"data": "made-up", "mechanism": "subset", "epsilon": 4.0, "unit": 1}), "coverage", draws=2, least=0.02
+            Cell({"data": "made-up", "mechanism": "subset", "epsilon": 4.0, "unit": 1, "rows": ROWS}),
+            "coverage",
+            draws=2,
+            least=0.02,
         ),
     ),
 )
