@@ -14,6 +14,7 @@ from labeldp.cli import app, main
 
 LABELDP = [str(Path(sys.executable).with_name("labeldp"))]
 WAYS = {"labeldp": LABELDP, "python -m labeldp": [sys.executable, "-m", "labeldp"]}
+AUTO = Path(__file__).parents[1] / "golden/command/auto"
 RELEASE = ["--label", "y", "--classes", "zq-secret-7,zq-secret-8,zq-secret-9", "--epsilon", "1", "--keep", "all"]
 
 
@@ -57,6 +58,32 @@ def test_every_option_has_a_text():
         shown = [each for each in command.get_params(typer.Context(command)) if not getattr(each, "hidden", False)]
         assert shown
         assert not [(name, each.name) for each in shown if not each.help]
+
+
+WITHOUT_PANDAS = """
+import sys
+sys.modules["pandas"] = None
+from labeldp.cli import main
+for words in sys.argv[1:]:
+    main(words.split())
+from labeldp import Classes, Curator
+from labeldp.learning.sklearn import AutoClassifier
+release = Curator(["no", "yes"] * 10, Classes(["no", "yes"])).randomize(epsilon=1.0)
+try:
+    AutoClassifier().fit([[0.0], [1.0]] * 10, release)
+except ImportError as problem:
+    print(f"error: {problem}", file=sys.stderr)
+"""
+
+
+def test_what_needs_pandas_says_what_to_install():
+    """Commands and the default learner name the extra's library, whose absence is no unexpected error."""
+    commands = ("describe SHARED", "effect SHARED --treatment age --features age", "coefficients SHARED age")
+    commands = *commands, "schema learn", "learn SHARED --output m", "predict m t.csv --output p.csv"
+    typed = [each.replace("SHARED", str(AUTO)) for each in commands]
+    done = execute(sys.executable, "-c", WITHOUT_PANDAS, *typed)
+    said = "error: expected pandas to be installed, found none; pip install 'pandas>="
+    assert [line.startswith(said) for line in done.stderr.splitlines()] == [True] * 7, done.stderr
 
 
 # Completion by the shell: commands and options are offered from the parser itself.

@@ -115,6 +115,10 @@ def _run(arguments: list[str]) -> int:
     except Exception as problem:
         show_usage = getattr(problem, "show", None)  # errors of the argument parser print themselves
         if show_usage is None:
+            if isinstance(problem, ModuleNotFoundError) and problem.name and arguments[0] not in _CHARGING:
+                from labeldp._extras import require_extra  # noqa: PLC0415 (seldom needed)
+
+                require_extra("learn", problem.name.partition(".")[0])  # results of learners need pandas
             raise
         show_usage()
         return int(getattr(problem, "exit_code", 2))
