@@ -131,7 +131,7 @@ def _verdict(
 ) -> tuple[str, str]:
     """A headline and a sentence on a gain over a constant prediction, and how many rows would show it."""
     value = min(max(gain.value, gain.low), gain.high)
-    found = f"{amount.format(number(value))} (95 % interval {number(gain.low)} to {number(gain.high)})"
+    found = f"{amount.format(number(value))} (95 % interval {_between(gain.low, gain.high, number)})"
     if number is _points and _UNTOLD < gain.high - gain.low < math.inf:  # an estimate says nothing
         found, value = f"{amount.format(f'{number(gain.low)} to {number(gain.high)}')} (95 % interval)", _USUAL
     if gain.low > 0.0 or gain.high < 0.0:
@@ -314,13 +314,18 @@ def _number(score: Estimate | Bounds, rows: int, *, root: bool) -> tuple[str, st
     if not all(map(math.isfinite, ends)):
         known = not math.isfinite(score.low) and math.isfinite(score.high) and score.high < 1.0
         return _TOO_FEW, f"at most {three_digits(score.high)}" if known else ""
-    low, high, *rest = (three_digits(math.sqrt(max(x, 0.0)) if root else x) for x in (score.low, score.high, *ends))
-    between = f"{low} to {high}"
-    if not (math.isfinite(score.low) and math.isfinite(score.high)):  # errors on public labels of few units
-        between = f"at most {high}" if not math.isfinite(score.low) else f"at least {low}"
+    low, high, *found = (math.sqrt(max(x, 0.0)) if root else x for x in (score.low, score.high, *ends))
+    between = _between(low, high, three_digits)
     if root and isinstance(score, Estimate) and score.value <= 0:
         return _too_few(score, rows, score.high)[0], between
-    return " and ".join(rest), between
+    return " and ".join(map(three_digits, found)), between
+
+
+def _between(low: float, high: float, number: Callable[[float], str]) -> str:
+    """An interval, of which few units may leave an end open."""
+    if math.isinf(low) == math.isinf(high):
+        return f"{number(low)} to {number(high)}"
+    return f"at most {number(high)}" if math.isinf(low) else f"at least {number(low)}"
 
 
 def _within(estimate: Estimate, least: float = 0.0) -> float:
@@ -350,7 +355,7 @@ def _estimate(estimate: Estimate) -> tuple[str, str]:
     if math.isnan(estimate.value):
         return _TOO_FEW, ""
     value = min(max(estimate.value, estimate.low), estimate.high)
-    return f"{value:.3g}", f"{estimate.low:.3g} to {estimate.high:.3g}"
+    return f"{value:.3g}", _between(estimate.low, estimate.high, "{:.3g}".format)
 
 
 def _loss(estimate: Estimate, rows: int) -> tuple[str, str]:

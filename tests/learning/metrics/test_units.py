@@ -213,6 +213,22 @@ def test_few_public_units_say_nothing_of_the_largest_errors(size, units, open_):
     assert np.isfinite(metrics.mean_squared_error(noisy, np.full(len(truth), 10.0), units=of_units).high)
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "units", "open_"),
+    [(np.inf, 8, True), (15.0, 8, True), (15.0, 40, False), (2.0, 8, False), (4.0, 8, True)],
+)
+def test_few_units_say_nothing_of_the_largest_losses(epsilon, units, open_):
+    """A model that is too sure may be right in each of eight units: unless noise is most of it, a loss has no end."""
+    space, codes = Classes([0, 1]), np.repeat(np.arange(units) % 2, 10)
+    sure = np.where(codes[:, None] == [0, 1], 0.97, 0.03)
+    release = Release.public(codes.tolist(), space)
+    if np.isfinite(epsilon):
+        release = Curator(codes.tolist(), space, budget=epsilon).randomize(RandomizedResponse(space, epsilon))
+    found = metrics.log_loss(release, sure, units=np.repeat(np.arange(units), 10))
+    assert np.isinf(found.high) == open_
+    assert np.isfinite([found.low, found.value]).all()
+
+
 def test_the_noise_of_one_large_unit_shows_in_a_single_total(randomized):
     """Of 60 intervals of an area of 0.8, where a unit with a third of the rows makes the noise, 54 or more hold it.
 

@@ -465,4 +465,5 @@ def encoded(release: Release, predicted: object) -> Int[np.ndarray, "n"]:
 
 
 LOG_LIKELIHOOD = Metric("log_likelihood", _check_distributions, gain, _gains_by_outcome)
-LOG_LOSS = of_true_class("log_loss", _check_distributions, _cross_entropies, least=0.0)
+#: Below, a model that is too sure may seem right in every unit.
+LOG_LOSS = of_true_class("log_loss", _check_distributions, _cross_entropies, least=0.0, fewest=15)

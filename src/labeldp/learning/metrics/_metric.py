@@ -85,8 +85,8 @@ class Metric:
         likely: The labels that predictions make likely: distributions, or codes.
         least: The least possible mean.
         most: The largest possible mean.
-        fewest: Fewer units of several rows, with public labels, say little of the largest errors: the interval has no
-            upper end. The noise of released labels covers that.
+        fewest: Fewer units of several rows say little of the largest errors: the interval has no upper end, unless the
+            noise of released labels covers that.
     """
 
     name: str
@@ -121,12 +121,16 @@ def estimate_of(
     if metric.outcomes is not None:
         expected = model_variance(release, metric.outcomes(release, read), metric.likely(release, read))
     found = mean_of_rows(rows, level, metric.least, metric.most, units, expected)
-    return replace(found, high=metric.most) if has_few(release, units, metric.fewest) else found
+    return replace(found, high=metric.most) if has_few(release, units, metric.fewest, expected) else found
 
 
-def has_few(release: Release, units: Units, fewest: int) -> bool:
-    """True for public labels of few units of several rows; ten units often hold no large error at all."""
-    return release.is_public and units.count < min(fewest, len(release))
+def has_few(release: Release, units: Units, fewest: int, expected: tuple[float, float] = (0.0, 0.0)) -> bool:
+    """True for few units of several rows, whose labels are public or vary more than their noise.
+
+    Ten units often hold no large error at all. ``expected`` is what ``model_variance`` says.
+    """
+    covered = not release.is_public and expected[0] >= 2.0 * expected[1]
+    return not covered and units.count < min(fewest, len(release))
 
 
 def of_true_class(

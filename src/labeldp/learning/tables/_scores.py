@@ -170,6 +170,9 @@ def class_scores(
         parts |= _of_true_classes(release, named, codes, folds, sample)
         parts |= _by_prediction(release, named, values["accuracy"], codes, often, sample)
         parts["majority"] = _most_common_accuracy(release, np.argmax(shares, axis=1), sample)
+        if math.isinf(parts["log_loss"].high):  # few units: no gain is known where no loss is
+            gains = {name: parts[name] for name in ("likelihood_gain", "log_loss_gain")}
+            parts |= {name: dataclasses.replace(gain, low=-math.inf) for name, gain in gains.items()}
     else:  # rows have candidates
         parts["accuracy"] = metrics.accuracy_bounds(release, np.asarray(release.space.points)[codes], units=sample)
     found = ClassScores(
