@@ -60,6 +60,7 @@ def write_files() -> None:
         "twice.csv": "age,age,diagnosis\n1,2,zq-ill\n",
         "t.json": '[{"diagnosis": "zq-ill"}]',
         "t.txt": text,
+        "less.csv": "\n".join([HEAD, *LINES[:30]]) + "\n",
         "kept.svg": "mine",
         "kept.html": "mine",
     }
@@ -127,6 +128,7 @@ def ran(folder, capsys, monkeypatch):
         capsys.readouterr()
         code = main(typed(command))
         printed = capsys.readouterr()
+        assert not (printed.out and printed.err)  # nothing is shown before an error
         shown = (printed.out + printed.err).replace(str(folder), "")  # chance names its parent
         return code, shown, said_of(printed.out, printed.err)
 

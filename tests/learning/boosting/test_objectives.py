@@ -7,7 +7,7 @@ import pytest
 from scipy.special import softmax
 
 import labeldp as dp
-from labeldp.errors import RowsError
+from labeldp.errors import NotTrueLabelsError, RowsError
 from labeldp.learning.boosting import lightgbm_metric, lightgbm_objective, xgboost_metric, xgboost_objective
 
 OBJECTIVES = (lightgbm_objective, xgboost_objective)
@@ -139,6 +139,14 @@ def test_metrics_are_the_mean_loss():
     assert (name, more) == ("channel_log_loss", False)
     assert math.isclose(value, expected)
     assert xgboost_metric(release)(scores, None) == (name, value)
+
+
+@pytest.mark.usefixtures("as_users_call")
+@pytest.mark.parametrize("make", [*OBJECTIVES, lightgbm_metric, xgboost_metric])
+def test_true_labels_are_refused(make):
+    """An array of labels is no release."""
+    with pytest.raises(NotTrueLabelsError, match="expected a Release"):
+        make(np.zeros(3))
 
 
 @pytest.mark.parametrize("shape", [(59, 7), (60, 6), (60,), (60, 7, 1)])

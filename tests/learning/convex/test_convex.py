@@ -171,6 +171,19 @@ def test_the_ball_is_chosen_by_held_out_released_labels(randomized):
     assert all(min(abs(radius / usual - share) for share in _SHARES) < 1e-9 for radius in found)
 
 
+@pytest.mark.parametrize(
+    "randomizer", [dp.best_number_response(GRID, 3.0), dp.BinResponse(GRID, 3.0, np.full(11, 1 / 11))], ids=["any", "bins"]
+)
+def test_released_numbers_are_learned_from_by_the_squared_loss_alone(randomizer):
+    """They determine the mean of labels; predictions stay within the declared range, wherever rows lie."""
+    features = np.random.default_rng(10).uniform(-1, 1, size=(4000, 1))
+    release = dp.Curator(np.rint(5 + 4 * features[:, 0]), GRID).randomize(randomizer)
+    with pytest.raises(InputError, match="the mean of labels; use the squared loss"):
+        ConvexRegressor("absolute", region=Ball(1.5)).fit(features, release)
+    model = ConvexRegressor("squared", region=Ball(1.5), passes=10).fit(features, release)
+    assert model.predict([[1e6], [-1e6]]).tolist() == [10, 0]
+
+
 def test_too_few_rows_are_warned_of_or_refused(randomized):
     """Below what the bound takes there is a warning, below a ten thousandth of it an error; both name a number."""
     features, codes = problem(100)

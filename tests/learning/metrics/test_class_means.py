@@ -45,6 +45,17 @@ def test_on_public_labels_they_are_those_of_scikit_learn():
     assert area.value == pytest.approx(roc_auc_score(labels, chances, multi_class="ovr"))
 
 
+def test_rows_are_compared_within_groups():
+    """As the area of one class is."""
+    labels, chances, _ = rows(300)
+    release, groups = Release.public(labels, SPACE), np.arange(300) % 3
+    shifted = chances + groups[:, None]
+    named = [ClassProbabilities(each, NAMES) for each in (chances, shifted)]
+    inside, same = (metrics.mean_auc(release, each, groups=groups).value for each in named)
+    assert inside == pytest.approx(same)
+    assert metrics.mean_auc(release, named[1]).value < inside - 0.05
+
+
 @pytest.mark.parametrize(
     ("epsilon", "count", "unit", "shares"),
     [

@@ -295,6 +295,16 @@ def test_no_column_is_said_to_be_left_out_that_is_not(table, recwarn):
     assert len(model.feature_names_in_) == len(model.columns_)
 
 
+def test_a_column_of_lists_is_left_out():
+    """As a release by a prior has one: with a warning, and in predictions too, whatever the kind of the table."""
+    features, labels = table(60)
+    wide = features.assign(sets=[["no", "yes"]] * len(features))
+    with pytest.warns(UserWarning, match="Left out 'sets': no model takes such values"):
+        model = AutoClassifier().fit(pa.Table.from_pandas(wide, preserve_index=False), released(labels))
+    assert list(model.feature_names_in_) == list(features)
+    np.testing.assert_array_equal(model.predict_proba(wide), model.predict_proba(features))
+
+
 def test_numeric_labels_are_refused_at_once():
     """They are for the regressor, and no model is fitted first."""
     release = Curator([1.0, 2.0] * 10, Interval(0, 9, 1)).randomize(epsilon=1.0)
@@ -614,6 +624,19 @@ def test_weights_of_rows_reach_every_model_of_a_combination():
         model = AutoClassifier().fit(features, release, sample_weight=np.where(first == heavy, 9.0, 1.0))
         chances = {name: member.predict_proba(features[-1:])[0, 1] for name, member in model.members_.items()}
         assert all(least < chance < most for chance in chances.values()), chances
+
+
+def test_a_mixture_makes_a_class_as_common_as_labels_say():
+    """Models whose odds of a rare class are a third of what they are get a shift; of few rows, part of one."""
+    chance = np.random.default_rng(0)
+    odds = np.exp(1.5 * chance.normal(size=60_000) - 4.0)
+    rates, low = odds / (1.0 + odds), odds / (3.0 + odds)
+    labels = np.where(chance.random(60_000) < rates, "yes", "no")
+    release = Curator(labels, Classes(["no", "yes"])).randomize(epsilon=4.0)
+    third = np.stack([1.0 - low, low], axis=1)[None]
+    assert mixed(release, third)(third)[:, 1].mean() == pytest.approx(rates.mean(), rel=0.1)
+    few = mixed(release[:50], third[:, :50])
+    assert third[0, :50, 1].mean() < few(third[:, :50])[:, 1].mean() < few.constant[1]
 
 
 def test_of_very_many_rows_some_are_learned_from(monkeypatch):
