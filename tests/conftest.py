@@ -9,6 +9,7 @@ import signal
 import sys
 import tomllib
 import types
+import warnings
 from collections import defaultdict
 from contextlib import contextmanager
 from functools import cache, partial, wraps
@@ -276,6 +277,25 @@ def umask():
     before = os.umask(0o022)
     yield os.umask
     os.umask(before)
+
+
+@pytest.fixture
+def in_child():
+    """A function that runs an action in a forked child and gives its exit status: 0 if the action was true."""
+
+    def run(action):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # later Pythons warn of threads in the parent
+            child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                status = 0 if action() else 1
+            finally:
+                os._exit(status)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    return run
 
 
 @pytest.fixture

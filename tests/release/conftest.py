@@ -4,7 +4,6 @@ import csv
 import gzip
 import io
 import os
-import warnings
 
 import numpy as np
 import pyarrow as pa
@@ -113,22 +112,3 @@ def one_name(monkeypatch):
             monkeypatch.setattr(f"labeldp.release.{module}.identifier", lambda: "ab" * 16)
 
     return fix
-
-
-@pytest.fixture
-def in_child():
-    """A function that runs an action in a forked child and gives its exit status: 0 if the action was true."""
-
-    def run(action):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # later Pythons warn of threads in the parent
-            child = os.fork()
-        if child == 0:
-            status = 1
-            try:
-                status = 0 if action() else 1
-            finally:
-                os._exit(status)
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-    return run
