@@ -54,6 +54,33 @@ def test_a_release_in_a_store_is_signed_and_gets_a_card(release, run, monkeypatc
     assert "croissant.json" not in stores.names(StorePath.of(f"{SHARED}2"))
 
 
+def test_a_release_is_read_by_its_address(release, run, monkeypatch, tmp_path, secrets):
+    """By each command that takes one; what is printed can be typed, and no copy on the disk is named."""
+    stores.in_memory(monkeypatch)
+    fill(secrets)
+    monkeypatch.chdir(tmp_path)
+    checked = json.loads(run("check", TABLE, "--label", "y", "--json").out)
+    assert shlex.join(["--ledger", str(tmp_path / "visits.labeldp-ledger")]) in checked["command"]
+    for output in (SHARED, f"{SHARED}2"):
+        done = release(TABLE, output, ledger=tmp_path / "l.labeldp-ledger", unit="row", budget=2)
+        assert done.code == 0, done.err
+        assert f"labeldp verify {output}" in done.out
+    model, page, truth = tmp_path / "m.safetensors", tmp_path / "r.html", (TABLE, "--label", "y", "--labels-are-public")
+    for typed in (
+        ("audit", SHARED, "--against", f"{SHARED}2"),
+        ("learn", SHARED, "--model", "softmax", "--output", model),
+        ("evaluate", model, *truth),
+        ("report", SHARED, "--output", page),
+        ("account", SHARED, f"{SHARED}2"),
+        ("plan", "--from", SHARED, "--epsilon", "1"),
+    ):
+        done = run(*typed)
+        assert done.code == 0, done.err
+        assert "labeldp-" not in done.out
+    assert "expected rows that the model was not fitted on" in run("evaluate", model, SHARED, "--released").err
+    assert "labeldp-" not in page.read_text().replace("labeldp-ledger", "").replace("labeldp-r", "")
+
+
 def test_stages_and_generators_take_addresses(release, run, monkeypatch, tmp_path, secrets):
     """Tables and releases are read from a store and written to one; models and generators are files on a disk."""
     stores.in_memory(monkeypatch)

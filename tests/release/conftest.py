@@ -3,7 +3,6 @@
 import csv
 import gzip
 import io
-import os
 
 import numpy as np
 import pyarrow as pa

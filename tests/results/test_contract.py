@@ -163,6 +163,13 @@ def released_anew(place, output, **more):
     return dp.release_table(place / "t.csv", "sick", SPACE, 1.0, place / output, **typed)
 
 
+def quantile(place):
+    """A quantile of numbers, as the command ends with it."""
+    space, how = dp.Interval(-9, 9, 1), dp.QuantileMechanism(level=0.9)
+    typed = {"keep": [], "unit": "row", "ledger": place / "quantile.ledger", "budget": 99.0, "mechanism": how}
+    return dp.release_table(place / "t.csv", "age", space, 1.0, place / "quantile", **typed)
+
+
 def learned_of(place, folder="people", **more):
     """A model of a release."""
     learning = pytest.importorskip("labeldp.learning.tables", reason="it learns")
@@ -214,8 +221,10 @@ RENDERED = {
     "page of people": lambda place: release_part(place / "people", dp.verify(place / "people")),
     "page of rows": lambda place: release_part(place / "rows", dp.verify(place / "rows")),
     "page of a folder that fails": lambda place: release_part(place, dp.verify(place)),
+    "quantile": quantile,
     "purchase": lambda place: purchase_part(released_anew(place, "bought", keep=[], mechanism="noisy-histogram")),
     "check": lambda place: dp.check_table(place / "t.csv", "sick"),
+    "check of numbers": lambda place: dp.check_table(place / "t.csv", "age"),
     "check of a unit": lambda place: dp.check_table(place / "t.csv", "sick", unit="patient_id"),
     "model": learned_of,
     "model of mixed units": lambda place: learned_of(place, features=["age"]),

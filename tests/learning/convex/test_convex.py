@@ -172,7 +172,9 @@ def test_the_ball_is_chosen_by_held_out_released_labels(randomized):
 
 
 @pytest.mark.parametrize(
-    "randomizer", [dp.best_number_response(GRID, 3.0), dp.BinResponse(GRID, 3.0, np.full(11, 1 / 11))], ids=["any", "bins"]
+    "randomizer",
+    [dp.best_number_response(GRID, 3.0), dp.BinResponse(GRID, 3.0, np.full(11, 1 / 11))],
+    ids=["numbers", "bins"],
 )
 def test_released_numbers_are_learned_from_by_the_squared_loss_alone(randomizer):
     """They determine the mean of labels; predictions stay within the declared range, wherever rows lie."""

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import shutil
+import signal
 from typing import ClassVar
 
 import numpy as np
@@ -78,12 +79,13 @@ class StoppedError(Exception):
 class Stopping(SoftmaxRegression):
     """A learner that stops the run when it is fitted for the nth time."""
 
-    at, fits = 2, 0
+    at, fits, last = 2, 0, staticmethod(lambda: None)
 
     def fit(self, X, y, sample_weight=None):  # noqa: N803
         """Fit, or stop."""
         Stopping.fits += 1
         if Stopping.fits == Stopping.at:
+            Stopping.last()
             raise StoppedError
         return super().fit(X, y, sample_weight)
 
@@ -422,11 +424,21 @@ def test_a_given_prior_is_that_of_the_first_stage():
 # Going on
 
 
-def test_a_run_that_was_stopped_goes_on_with_the_same_labels(tmp_path):
-    """Where the learner of the second stage fails, both stages are kept; fitted again nothing is charged or drawn."""
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_run_that_was_stopped_goes_on_with_the_same_labels(tmp_path, in_child, monkeypatch, killed):
+    """Where the second stage's learner or its process ends, both are kept; fitted again nothing is charged or drawn."""
     folder, known = tmp_path / "run", {"ledger": tmp_path / "ledger", "budget": 1.0, "identity": np.arange(ROWS) + 7}
-    with pytest.raises(StoppedError):
+
+    def first():
         MultiStage(Stopping(l2=0.01), 1.0, directory=folder).fit(FEATURES, Curator(LABELS, SPACE, **known))
+
+    if killed:
+        monkeypatch.setattr(Stopping, "last", lambda: os.kill(os.getpid(), signal.SIGKILL))
+        assert in_child(first) == -signal.SIGKILL
+        Stopping.at = 0
+    else:
+        with pytest.raises(StoppedError):
+            first()
     kept = [Release.load(folder / f"stage-{number}") for number in (1, 2)]
     curator = Curator(LABELS, SPACE, **known)  # as in another process
     model = MultiStage(Stopping(l2=0.01), 1.0, directory=folder).fit(FEATURES, curator)

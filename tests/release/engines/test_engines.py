@@ -9,8 +9,10 @@ import re
 import signal
 import stat
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -216,6 +218,14 @@ def test_an_error_names_the_row_of_the_whole_table(table, executor):
         release(table, executor=executor and executor())
     assert "of its own" not in str(found.value)
     assert states(table) == []
+
+
+def test_a_pool_of_the_caller_releases(table):
+    """Processes that Python's own library starts, whose release verifies."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        done = release(table, unit="street", executor=pool)
+    assert dp.verify(done.output).holds
+    assert states(table) == ["released"]
 
 
 # Deaths
