@@ -18,10 +18,11 @@ PASSED, FAILED = 0, 1  # the exit codes of pytest; others are crashes and collec
 
 @dataclass(frozen=True)
 class Result:
-    """How a run of pytest ended, and what it printed."""
+    """How a run of pytest ended, what it printed, and the first test that failed."""
 
     code: int
     printed: str
+    test: str
 
     @property
     def killed(self):
@@ -78,7 +79,14 @@ class Bench:
         """Run tests against the copy as it is; ``server.py`` says what may be wished for."""
         output = self.folder / "printed.txt"
         code = self.server.ask(tests=list(tests), output=str(output), **wishes)
-        return Result(code, output.read_text(encoding="utf-8", errors="replace"))
+        return Result(code, output.read_text(encoding="utf-8", errors="replace"), self.failed())
+
+    def failed(self):
+        """The test that the last run noted."""
+        file = self.folder / "failed.txt"
+        name = file.read_text(encoding="utf-8") if file.exists() else ""
+        file.unlink(missing_ok=True)
+        return name
 
     def tried(self, texts, tests, again=True):
         """What tests say while files of the package have other texts.
@@ -100,7 +108,7 @@ class Bench:
             if self.collected and len(changed) == len(texts) and all(changed.values()):
                 code = self.collected.ask(tests=list(tests), changed=changed)
                 if code == FAILED or not again:
-                    return Result(code, "1 failed" if code == FAILED else "")
+                    return Result(code, "1 failed" if code == FAILED else "", self.failed())
             return self.run(tests, options=self.options)
         finally:
             for name in [*texts, *([LIBRARY] if in_c else [])]:
@@ -113,10 +121,12 @@ class Bench:
 
 
 def collect_at(benches, tests, options=()):
-    """Have all benches, which are free, collect tests."""
+    """Have all benches, which are free, collect tests of the package before it is broken."""
     every = [benches.get() for _ in range(benches.qsize())]
     for bench in every:
         bench.collect(tests, options)
+    for bench in every:
+        bench.collected.ask(tests=[], changed={})  # it answers when it has loaded the package
         benches.put(bench)
 
 

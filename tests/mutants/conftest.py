@@ -22,13 +22,6 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("mutant", mutants, ids=[mutant.name for mutant in mutants])
 
 
-@pytest.fixture
-def all_mutants(pytestconfig):
-    """Skip what is asked of all mutants together where a run takes some of them."""
-    if pytestconfig.getoption("--mutants") == "touched":
-        pytest.skip("the tests that kill mutants pass on the package as it is: the run of all tests says so")
-
-
 @pytest.fixture(scope="session")
 def benches(tmp_path_factory):
     """Benches that nobody works at, one for each processor."""

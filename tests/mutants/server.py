@@ -114,11 +114,26 @@ def print_to(output: str) -> None:
         os.dup2(source, stream)
 
 
+class FirstFailure:
+    """Notes the first test that fails, and where it did: before, in or after its call."""
+
+    def __init__(self, folder: str) -> None:
+        self.file, self.when = Path(folder, "failed.txt"), ""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Keep its name beside the package."""
+        if report.failed and not self.when:
+            self.when = report.when or ""
+            self.file.write_text(report.nodeid, encoding="utf-8")
+
+
 def run(folder: str, tests: list[str], output: str, options: Sequence[str] = (), calls: str | None = None) -> int:
     """Run tests against the package in a folder, and return pytest's exit code."""
     print_to(output)
     watching = Calls(os.path.join(folder, "labeldp"))
-    code = int(pytest.main([*OPTIONS, *options, *tests], plugins=[watching] if calls else []))
+    code = int(
+        pytest.main([*OPTIONS, *options, *tests], plugins=[FirstFailure(folder), *([watching] if calls else [])])
+    )
     if calls:
         with open(calls, "w", encoding="utf-8") as file:
             json.dump(watching.noted, file)
@@ -130,7 +145,7 @@ class Collected:
 
     def __init__(self, folder: str, serve: Callable[[Callable[..., int]], None]) -> None:
         self.package, self.serve = os.path.join(folder, "labeldp"), serve
-        self.failed_in: list[str] = []
+        self.failure = FirstFailure(folder)
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Answer all requests."""
@@ -151,11 +166,6 @@ class Collected:
         self.serve(self.run)
         return True
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note where a test failed: before, in or after its call."""
-        if report.failed:
-            self.failed_in.append(report.when or "")
-
     def run(self, tests: list[str], changed: dict[str, list[str]]) -> int:
         """Run tests up to the first that fails; the code is that of pytest."""
         for file, names in changed.items():
@@ -169,8 +179,8 @@ class Collected:
         items = [item for test in tests for item in self.items[test]]
         for item, following in itertools.pairwise([*items, None]):
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-            if self.failed_in:
-                return 1 if self.failed_in[0] == "call" else 3
+            if self.failure.when:
+                return 1 if self.failure.when == "call" else 3
         return 0
 
 
@@ -206,6 +216,7 @@ with os.fdopen(os.dup(0)) as requests, os.fdopen(os.dup(1), "w") as answers:
         ids, *options = collected
         print_to(f"{folder}/collected.txt")
         plugin = Collected(folder, functools.partial(answer, requests, answers))
-        pytest.main([*OPTIONS, *options, *json.loads(Path(ids).read_text(encoding="utf-8"))], plugins=[plugin])
+        tests = json.loads(Path(ids).read_text(encoding="utf-8"))
+        pytest.main([*OPTIONS, *options, *tests], plugins=[plugin, plugin.failure])
     else:
         answer(requests, answers, functools.partial(run, folder))

@@ -107,7 +107,7 @@ def test_most_generated_mutants_are_killed(benches, callers, capsys):
 
     def tried(change):
         if not changes[change]:
-            return Result(PASSED, "no test calls it")
+            return Result(PASSED, "no test calls it", "")
         return at_a_bench(benches, lambda bench: bench.tried(change.texts, changes[change], again=False))
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
