@@ -190,6 +190,14 @@ def test_feather_of_version_1_is_refused(tmp_path):
         check_table(tmp_path / "t.feather", "y")
 
 
+def test_feather_begins_as_arrow_says(tmp_path):
+    """A file that only ends as one of Arrow is damaged, or another one."""
+    written(tmp_path / "t.feather")
+    (tmp_path / "t.feather").write_bytes(b"OTHER1" + (tmp_path / "t.feather").read_bytes()[6:])
+    with pytest.raises(TableError, match=r"t\.feather cannot be read: it is cut off, damaged"):
+        check_table(tmp_path / "t.feather", "y")
+
+
 def test_no_damage_of_feather_is_an_error_without_a_sentence(tmp_path):
     """Whatever byte of it differs."""
     path, chance = written(tmp_path / "t.feather"), np.random.default_rng(0)

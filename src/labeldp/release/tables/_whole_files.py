@@ -120,8 +120,8 @@ _BLOCK, _MOST_DEPTH = 1 << 26, 64
 #: Bytes of the cells, parts or numbers of a file of any size, and how many more for each of its own.
 _MOST_FOR_ANY, _MOST_FOR_A_BYTE = 1 << 26, 32
 _BYTES_OF_CELL = 8
-#: The length of the end of a file of Arrow after its footer.
-_ENDING = 10
+#: The first bytes of a file of Arrow, and the length of its end after the footer.
+_ARROW, _ENDING = b"ARROW1", 10
 #: By letter of JSON: the change of depth, and blanks; the most of these between a key and its colon.
 _STEPS, _BLANK, _MOST_BLANKS = np.zeros(256, np.int8), np.zeros(256, np.bool_), 8
 _STEPS[[*b"[{"]], _STEPS[[*b"]}"]], _BLANK[[*b" \t\r\n"]] = 1, -1, True
@@ -143,6 +143,8 @@ def _feather(path: Place) -> pa.Table:
     content = _opened(path, lambda file: file.read())
     if content.startswith(b"FEA1"):
         raise TableError(f"expected Feather of version 2 in {path.name}, found version 1; save it as Parquet")
+    if not content.startswith(_ARROW):  # which Arrow itself looks for at the end alone
+        raise pa.ArrowInvalid("damaged")
     try:
         size = _unpacked_size(content)
     except (struct.error, ValueError, OverflowError):
