@@ -17,8 +17,9 @@ from labeldp.release.ledger._same_data import ANY_ROWS, NO_PAIRS, SPELLING, RowP
 State = Literal["charged", "drawn", "released", "void"]
 #: The attributes that a ledger stores beside the body of a charge, or not at all.
 _KNOWN_ELSEWHERE = ("identifier", "state", "time", "ledger")
-#: Those that are lists in JSON, those of two numbers, and those that may be nothing.
+#: Those that are lists in JSON, those of two numbers, texts that may be nothing, and lists that may.
 _PAIRS = ("staging", "lock", "spent")
+_TEXTS = ("mechanism", "session", "units", "output", "beside", "features", "source", "table", "other_people")
 _LISTS, _OR_NOTHING = ("marks", "shares", "hashes", "public", "same", *_PAIRS), ("same", *_PAIRS)
 
 
@@ -131,8 +132,10 @@ class Entry:
         guarantee = {**body["guarantee"], "assumptions": tuple(body["guarantee"]["assumptions"])}
         found |= {"guarantee": Guarantee(**guarantee), "budget": Budget(**body["budget"])}
         found |= {"rows": RowRanges(tuple((a, b) for a, b in body["rows"]["ranges"]))}
-        if not isinstance(found.setdefault("spelling", 0), int):
-            raise ValueError("a spelling of another form")
+        texts = isinstance(found["label"], str) and all(isinstance(found.get(key), str | None) for key in _TEXTS)
+        numbers = isinstance(found["asked"], float | int | None) and isinstance(found.setdefault("spelling", 0), int)
+        if not (texts and numbers):
+            raise ValueError("a text or a number of another form")
         return cls(identifier=name, time=time, **found)
 
 
