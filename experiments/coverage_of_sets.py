@@ -25,7 +25,7 @@ from labeldp.learning.sklearn import SoftmaxRegression
 from labeldp.mechanisms.randomizers import RANDOMIZERS
 
 ALPHA, FITTED_ROWS, REPLICATES = 0.1, 4_000, 25
-#: Rows that calibrate; of numbers also more, for narrow intervals. By these: rows to fit on and rows held out.
+#: Rows that calibrate, and more where a table has them. By these, of numbers: rows to fit on and rows held out.
 ROWS, MORE_ROWS = 4_000, 16_000
 OF_TABLE = {ROWS: (10_000, 5_000), MORE_ROWS: (20_000, 10_000)}
 POOL, GRID = 40_000, 64
@@ -146,7 +146,7 @@ def cells(given: Given) -> Iterator[Cell]:
         for epsilon in (*(each for each in given.epsilons if not numeric or each >= LEAST_OF_NUMBERS), math.inf):
             for mechanism in OF_NUMBERS if numeric else MECHANISMS:
                 for unit in (1, OF_PERSON) if name == "made-up" and mechanism == "subset" else (1,):
-                    for rows in (ROWS, MORE_ROWS) if numeric else (ROWS,):
+                    for rows in (ROWS, MORE_ROWS) if numeric or name in CLASSES else (ROWS,):
                         key = {"data": name, "mechanism": mechanism, "epsilon": epsilon, "unit": unit, "rows": rows}
                         yield Cell(key)
 
