@@ -31,11 +31,14 @@ static inline uint64_t holds(const uint8_t *set, int64_t j) { return set[j >> 3]
 /* Up to 64 classes of a packed set of so many bytes, from a byte on. */
 PART uint64_t bits_from(const uint8_t *set, int64_t bytes, int64_t byte) {
     uint64_t bits = 0;
-    if (bytes - byte >= 8) {
-        memcpy(&bits, set + byte, sizeof bits); /* the lowest class in the lowest bit, as processors keep them */
+    int64_t size = bytes - byte < 8 ? bytes - byte : 8;
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    if (size == 8) {
+        memcpy(&bits, set + byte, sizeof bits);
         return bits;
     }
-    for (int64_t each = byte; each < bytes; each++) bits |= (uint64_t)set[each] << 8 * (each - byte);
+#endif
+    for (int64_t each = 0; each < size; each++) bits |= (uint64_t)set[byte + each] << 8 * each;
     return bits;
 }
 
