@@ -69,7 +69,8 @@ def log_likelihood(release: Release, probabilities: object, *, units: object = N
 def log_loss(release: Release, probabilities: object, *, units: object = None, level: float = 0.95) -> Estimate:
     """Unbiased estimate of the mean cross entropy on true labels, in nats; less is better.
 
-    Probabilities are clipped at the precision of a float, as in scikit-learn.
+    Probabilities are clipped at the precision of a float, as in scikit-learn. Of fewer than 15 units of several rows
+    the interval has no upper end, unless labels vary less than their noise: such units often hold no large loss.
 
     Args:
         release: Released labels of n rows.

@@ -125,7 +125,7 @@ def estimate_of(
 
 
 def has_few(release: Release, units: Units, fewest: int, expected: tuple[float, float] = (0.0, 0.0)) -> bool:
-    """True for few units of several rows, whose labels are public or vary more than their noise.
+    """True for few units of several rows, where labels are public or vary more than their noise.
 
     Ten units often hold no large error at all. ``expected`` is what ``model_variance`` says.
     """
