@@ -13,6 +13,7 @@ from hatch_build import compile_library
 
 ROOT = Path(__file__).parents[2]
 LIBRARY = "_c/library.bin"
+WORDS = "tests/cli/test_words.py"  # what commands print depends on how their process was started
 PASSED, FAILED = 0, 1  # the exit codes of pytest; others are crashes and collection errors, which kill nothing
 
 
@@ -105,7 +106,8 @@ class Bench:
             if in_c:
                 library = self.folder / "labeldp" / LIBRARY
                 compile_library(library.parent, library, "-w", "-O0")  # the same words, in a tenth of the time
-            if self.collected and len(changed) == len(texts) and all(changed.values()):
+            words = any(test.startswith(WORDS) for test in tests)
+            if self.collected and not words and len(changed) == len(texts) and all(changed.values()):
                 code = self.collected.ask(tests=list(tests), changed=changed)
                 if code == FAILED or not again:
                     return Result(code, "1 failed" if code == FAILED else "", self.failed())

@@ -3,7 +3,6 @@
 ``edits.py`` says how the tables are written.
 """
 
-import itertools
 import os
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -132,8 +131,7 @@ def test_the_mutant_is_killed(mutant, trials):
 def test_what_killed_them_passes_on_the_package_as_it_is(benches, trials):
     """A failure is the mutant's doing: on an unchanged copy the same tests pass."""
     tests = sorted({trial.result().test for trial in trials.values()} - {""})
-    files = [list(named) for _, named in itertools.groupby(tests, key=lambda test: test.partition("::")[0])]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        results = list(pool.map(lambda named: at_a_bench(benches, lambda at: at.tried({}, named, again=False)), files))
+        results = pool.map(lambda test: at_a_bench(benches, lambda at: at.tried({}, [test], again=False)), tests)
     assert tests or not trials
-    assert not [(result.test, result.printed) for result in results if result.code != PASSED]
+    assert not [test for test, result in zip(tests, results, strict=True) if result.code != PASSED]
