@@ -405,12 +405,18 @@ class NearestLeaf:
     embedding: Embedding | None = None
     columns: Int[np.ndarray, "e"] | None = None
 
-    def __call__(self, features: Any) -> Int[np.ndarray, "m"]:
-        """The leaves of new rows."""
+    def __call__(self, features: Any, places: Float[np.ndarray, "m e"] | None = None) -> Int[np.ndarray, "m"]:
+        """The leaves of new rows.
+
+        Args:
+            features: Features of the rows, shape (m, width).
+            places: Their places in the embedding, where another tree of it found them.
+        """
         with threadpool_limits(1):
             if self.embedding is None:
                 return self.centres.predict(finite_points(features, self.width))
-            return self.centres.predict(_unit_rows(self.embedding.transform(features)[:, self.columns]))
+            places = self.embedding.transform(features) if places is None else places
+            return self.centres.predict(_unit_rows(places[:, self.columns]))
 
 
 def _build_tree(

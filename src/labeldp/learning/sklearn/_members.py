@@ -72,8 +72,13 @@ class ClusterLeaves(TransformerMixin, BaseEstimator):
         """The leaf of each new row in each tree, shape (m, 4)."""
         check_is_fitted(self)
         parts = [self._points(X[rows]) for rows in blocks(X.shape[0], X.shape[1])]
-        leaves = [np.stack([tree.predict(part) for tree in self.trees_], axis=1) for part in parts]
-        return np.concatenate([np.empty((0, len(self.trees_)), dtype=np.int64), *leaves])
+        return np.concatenate([np.empty((0, len(self.trees_)), dtype=np.int64), *map(self._leaves_at, parts)])
+
+    def _leaves_at(self, points: Float[np.ndarray, "m d"]) -> Int[np.ndarray, "m t"]:
+        """The leaf of new points in each tree: those of the graph have their neighbours in common."""
+        own, *graph = (tree.finder for tree in self.trees_)
+        places = graph[0].embedding.transform(points) if graph else None
+        return np.stack([own(points), *(each(points, places) for each in graph)], axis=1)
 
     def similar(self, X: Any, size: int) -> Int[np.ndarray, "n"]:  # noqa: N803 (scikit-learn's name)
         """Sets of similar rows, which stand for privacy units that nobody can tell any more.
