@@ -193,7 +193,7 @@ def attack(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
     truth, test = digits.private[setting.rows].labels == SPACE.points[1], digits.test.labels == SPACE.points[1]
     images, release = released(digits, setting, cell["noise"])
     for method in cell.parts:
-        model = network(images, method, draw, IMAGES).fit(images, release)
+        model = network(images, method, draw, digits.scale * IMAGES).fit(images, release)
         chances = model.predict_proba(images)
         both = chances * release.likelihood()
         yield {
@@ -224,7 +224,8 @@ def restarts(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
     images, release = released(digits, setting, noise)
     held, rest = public_split(len(release), [HELD_OUT, 1 - HELD_OUT], seed=draw)
     for start in range(STARTS):
-        model = network(images[rest], cell["method"], STARTS * draw + start, IMAGES).fit(images[rest], release[rest])
+        seed = STARTS * draw + start
+        model = network(images[rest], cell["method"], seed, digits.scale * IMAGES).fit(images[rest], release[rest])
         gains = [log_likelihood(release[rows], model.predict_proba(images[rows])).value for rows in (rest, held)]
         right = model.predict_proba(digits.test.images).argmax(axis=1) == (digits.test.labels == SPACE.points[1])
         found = {"gain_fitted": round(gains[0], 6), "gain_held": round(gains[1], 6)}
@@ -440,11 +441,11 @@ def figure_of_bounds(estimates: pd.DataFrame, path: Path) -> None:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """Which releases, and how long generators and judges learn."""
+    """Which releases, and how long networks learn."""
     parser.add_argument("--noises", default=",".join(f"{each:g}" for each in NOISES), help="lambdas, by commas")
     parser.add_argument("--settings", default=";".join(SETTINGS), help="settings, separated by semicolons")
     parser.add_argument("--only", choices=("3",), help="the figure to run alone")
-    parser.add_argument("--scale", type=float, default=1.0, help="share of the steps of generators and of judges")
+    parser.add_argument("--scale", type=float, default=1.0, help="share of the steps of networks")
 
 
 ATTACKS = Study(
