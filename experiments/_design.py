@@ -114,6 +114,7 @@ class Experiment:
         bundled: Those that need no folder of data sets.
         epsilons: Usual values of ``--epsilons``; empty for an experiment without that option.
         cached: Whether there is something to keep in the folder ``--cache``.
+        shortened: Whether ``--rows`` may leave out images to learn from.
         options: Adds further options.
         unspotted: Reason for having no spot check.
     """
@@ -128,6 +129,7 @@ class Experiment:
     bundled: tuple[str, ...] = ()
     epsilons: tuple[float, ...] = ()
     cached: bool = False
+    shortened: bool = False
     options: Callable[[argparse.ArgumentParser], object] = lambda _: None
     unspotted: str = ""
 

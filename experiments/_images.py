@@ -45,8 +45,8 @@ class Data:
     test_leaves: np.ndarray | None = None
     trees: tuple[ClusterTree, ...] = ()
 
-    def first(self, rows: int) -> "Data":
-        """The first rows to fit on alone, without trees."""
+    def first(self, rows: int | None) -> "Data":
+        """The first rows to fit on alone, without trees; None: all."""
         return replace(self, images=self.images[:rows], labels=self.labels[:rows], leaves=None, trees=())
 
 

@@ -35,6 +35,7 @@ __all__ = [
     "shown",
     "table",
 ]
+RESULTS = Path(__file__).parent / "results"
 QUIET = 30.0  # seconds between lines of progress where there is no terminal
 
 
@@ -123,10 +124,11 @@ def parser_of(experiment: Experiment) -> argparse.ArgumentParser:
     if experiment.cached:
         kept = Path(tempfile.gettempdir()) / "labeldp-experiments"
         parser.add_argument("--cache", type=Path, default=kept, help=f"folder to keep clusters and such in ({kept})")
+    if experiment.shortened:
+        parser.add_argument("--rows", type=int, help="images to learn from, with their own --results (default: all)")
     experiment.options(parser)
     parser.add_argument("--draws", type=int, default=experiment.draws, help=f"of a cell (default: {experiment.draws})")
-    results = Path(__file__).parent / "results"
-    parser.add_argument("--results", type=Path, default=results, help="folder to write to (default: results)")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder to write to (default: results)")
     parser.add_argument("--report-only", action="store_true", help="page and figures from the rows at hand")
     parser.add_argument("--spot", action="store_true", help="measure cheap cells again and compare; nothing is written")
     return parser
@@ -140,6 +142,8 @@ def main(experiment: Experiment, words: Sequence[str] | None = None) -> None:
     given.folder = os.environ.get("LABELDP_DATA")
     if given.draws < 1:
         sys.exit("expected at least one draw")
+    if experiment.shortened and given.rows is not None and given.results.resolve() == RESULTS.resolve():
+        sys.exit("results here are of all images; with --rows, name another folder by --results")
     if experiment.epsilons:
         given.epsilons = [float(each) for each in given.epsilons.split(",")]
     if experiment.tables:

@@ -64,9 +64,9 @@ class Images:
 
 
 @functools.cache
-def loaded(folder: str | None, cache: Path, name: str) -> Images:
+def loaded(folder: str | None, cache: Path, name: str, rows: int | None) -> Images:
     """A table with its features, from the cache where those of these images were kept."""
-    data = TABLES[name](Path() if name in BUNDLED else data_folder(Given(folder=folder)))
+    data = TABLES[name](Path() if name in BUNDLED else data_folder(Given(folder=folder))).first(rows)
     mark = hashlib.sha256(b"".join([data.images.tobytes(), data.test_images.tobytes()])).hexdigest()[:16]
     path = cache / f"central-{name}-{mark}.npz"
     if not path.exists():
@@ -100,7 +100,7 @@ def cell_of(data: str, way: str, epsilon: float, draws: range | None = None) -> 
 
 def run(given: Given, cell: Cell, _: int) -> Iterator[Row]:
     """One answer, and the accuracy of what it says of the images held out."""
-    images, epsilon = loaded(given.folder, given.cache, cell["data"]), cell["epsilon"]
+    images, epsilon = loaded(given.folder, given.cache, cell["data"], given.rows), cell["epsilon"]
     data, rows = images.data, len(images.data.labels)
     if cell["way"] == "names":
         numbers = images.clusters(suggested_count(rows, SPACE.size, epsilon))
@@ -172,6 +172,7 @@ EXPERIMENT = Experiment(
     bundled=BUNDLED,
     epsilons=(0.01, 0.05, 0.1, 0.5, 1.0),
     cached=True,
+    shortened=True,
 )
 
 if __name__ == "__main__":

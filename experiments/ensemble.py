@@ -36,7 +36,7 @@ def run(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
     """One release by subsets, and the accuracy of each part on the images held out."""
     del draw  # releases differ by their own chance
     torch.set_num_threads(1)
-    data, found, features = features_of(given.folder, cell["data"])
+    data, found, features = features_of(given.folder, cell["data"], given.rows)
     release = Curator(data.labels, SPACE).randomize(SubsetResponse(SPACE, cell["epsilon"]))
 
     class Known(PatchClassifier):
@@ -45,7 +45,7 @@ def run(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
         def image_rows(self, X: object, y: Release, groups: object = None) -> ImageRows:  # noqa: ARG002, N803
             place = likeliest_features([fit for fit, _ in features], y)
             self.features_ = found[place]
-            return rows_of(given.folder, cell["data"], place)
+            return rows_of(given.folder, cell["data"], given.rows, place)
 
     def right(model: ImageEnsemble | PatchClassifier | TorchClassifier) -> float:
         return round(100 * float((model.predict(data.test_images) == data.test_labels).mean()), 2)
@@ -119,6 +119,7 @@ EXPERIMENT = Experiment(
     draws=3,
     tables=TABLES,
     bundled=BUNDLED,
+    shortened=True,
     epsilons=(1.0, 2.0, 4.0),
 )
 

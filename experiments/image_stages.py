@@ -35,7 +35,7 @@ def cells(given: Given) -> Iterator[Cell]:
 def run(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
     """One release in stages, and the accuracy of the classifier before and after a round of consensus."""
     del draw  # releases differ by their own chance
-    data, _, features = features_of(given.folder, cell["data"])
+    data, _, features = features_of(given.folder, cell["data"], given.rows)
     shares = (cell["share"], 1.0 - cell["share"])[: 1 if cell["share"] == 1.0 else 2]
 
     class Numbered(ProbabilityClassifier):
@@ -44,7 +44,7 @@ def run(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
         def fit(self, X: Any, y: Release) -> Self:  # noqa: N803 (scikit-learn's name)
             self._set_classes(y.space)
             self.place_ = likeliest_features([fit[np.ravel(X)] for fit, _ in features], y)
-            self.rows_ = rows_of(given.folder, cell["data"], self.place_)
+            self.rows_ = rows_of(given.folder, cell["data"], given.rows, self.place_)
             self.head_ = PatchClassifier().fit_head(self.rows_.take(np.ravel(X)), y)
             return self
 
@@ -117,6 +117,7 @@ EXPERIMENT = Experiment(
     draws=5,
     tables=TABLES,
     bundled=BUNDLED,
+    shortened=True,
     epsilons=(0.5, 1.0, 2.0, 4.0),
 )
 

@@ -190,17 +190,17 @@ def result(
 def loaded(given: Given, name: str, *, trees: bool) -> Data:
     """A table, with trees where they are needed."""
     folder = Path() if name == "digits" else data_folder(given)
-    return _with_trees(name, folder, given.cache) if trees else _loaded(name, folder)
+    return _with_trees(name, folder, given.cache, given.rows) if trees else _loaded(name, folder, given.rows)
 
 
 @functools.cache
-def _loaded(name: str, folder: Path) -> Data:
-    return TABLES[name](folder)
+def _loaded(name: str, folder: Path, rows: int | None) -> Data:
+    return TABLES[name](folder).first(rows)
 
 
 @functools.cache
-def _with_trees(name: str, folder: Path, cache: Path) -> Data:
-    return with_trees(name, _loaded(name, folder), cache)
+def _with_trees(name: str, folder: Path, cache: Path, rows: int | None) -> Data:
+    return with_trees(name, _loaded(name, folder, rows), cache)
 
 
 def cells(given: Given) -> Iterator[Cell]:
@@ -329,6 +329,7 @@ EXPERIMENT = Experiment(
     bundled=("digits",),
     epsilons=EPSILONS,
     cached=True,
+    shortened=True,
     options=options,
 )
 

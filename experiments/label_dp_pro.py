@@ -140,7 +140,7 @@ def cell_of(data: str, features: str, method: str, epsilon: float) -> Cell:
 
 def features_of(given: Given, cell: Cell) -> tuple[np.ndarray, np.ndarray]:
     """Rows of length one, to fit on and held out."""
-    images = loaded(given.folder, given.cache, cell["data"])
+    images = loaded(given.folder, given.cache, cell["data"], given.rows)
     if cell["features"] == "graph":
         return images.places(EIGENVECTORS)
     first, second = (unit(part[:, :COMPONENTS]) for part in images.patches)
@@ -149,7 +149,7 @@ def features_of(given: Given, cell: Cell) -> tuple[np.ndarray, np.ndarray]:
 
 def run(given: Given, cell: Cell, _: int) -> Iterator[Row]:
     """The accuracy of one head, which is linear in all methods."""
-    data, (fit, held) = loaded(given.folder, given.cache, cell["data"]).data, features_of(given, cell)
+    data, (fit, held) = loaded(given.folder, given.cache, cell["data"], given.rows).data, features_of(given, cell)
     epsilon, noise = cell["epsilon"], math.nan
     if cell["method"] == "moments":
         answer = Curator(data.labels, SPACE, budget=(epsilon, DELTA)).answer(LabelMoments(SPACE, epsilon, DELTA, fit))
@@ -196,6 +196,7 @@ EXPERIMENT = Experiment(
     bundled=BUNDLED,
     epsilons=(0.1, 0.5, 1.0),
     cached=True,
+    shortened=True,
 )
 
 if __name__ == "__main__":

@@ -196,6 +196,7 @@ EXPERIMENT = Experiment(
     tables=tuple(TABLES),
     usual=("digits", "mnist", "fashion-mnist"),
     bundled=("digits",),
+    shortened=True,
     epsilons=(1.0, 2.0),
 )
 

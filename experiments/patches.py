@@ -43,9 +43,11 @@ TABLES: Mapping[str, Callable[[Path], Data]] = MappingProxyType({**GRAY, "cifar1
 
 
 @functools.cache
-def features_of(folder: str | None, name: str) -> tuple[Data, list[PatchFeatures], list[tuple[np.ndarray, np.ndarray]]]:
+def features_of(
+    folder: str | None, name: str, rows: int | None
+) -> tuple[Data, list[PatchFeatures], list[tuple[np.ndarray, np.ndarray]]]:
     """A table of images, and features of those to fit on and those held out: the usual ones, and the others."""
-    data = TABLES[name](Path() if name in BUNDLED else data_folder(Given(folder=folder)))
+    data = TABLES[name](Path() if name in BUNDLED else data_folder(Given(folder=folder))).first(rows)
     found = [PatchFeatures(mirrored=each).fit(data.images) for each in mirrored(data)]
     return data, found, [(each.transform(data.images), each.transform(data.test_images)) for each in found]
 
@@ -57,9 +59,9 @@ def mirrored(data: Data) -> tuple[bool, bool]:
 
 
 @functools.cache
-def rows_of(folder: str | None, name: str, place: int) -> ImageRows:
+def rows_of(folder: str | None, name: str, rows: int | None, place: int) -> ImageRows:
     """Rows of some of the features of the images to fit on."""
-    data, found, features = features_of(folder, name)
+    data, found, features = features_of(folder, name, rows)
     copies = [found[place].transform(each) for each in moved_copies(data.images)]
     return ImageRows.of(features[place][0], kernel=KernelFeatures(), copies=copies)
 
@@ -75,14 +77,14 @@ def cells(given: Given) -> Iterator[Cell]:
 def run(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
     """One release by subsets, and the accuracy of the classifier on the images held out."""
     del draw  # releases differ by their own chance
-    data, _, features = features_of(given.folder, cell["data"])
+    data, _, features = features_of(given.folder, cell["data"], given.rows)
     release = (
         Release.public(data.labels, SPACE)
         if math.isinf(cell["epsilon"])
         else Curator(data.labels, SPACE).randomize(SubsetResponse(SPACE, cell["epsilon"]))
     )
     place = likeliest_features([fit for fit, _ in features], release)
-    model = PatchClassifier().fit_head(rows_of(given.folder, cell["data"], place), release)
+    model = PatchClassifier().fit_head(rows_of(given.folder, cell["data"], given.rows, place), release)
     predicted = model.predict_features(features[place][1])
     yield {
         "mirrored": int(mirrored(data)[place]),
@@ -104,7 +106,7 @@ def central_cells(given: Given) -> Iterator[Cell]:
 def run_central(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
     """One answer of a curator with the moments of leading components, and the accuracy of its linear head."""
     del draw
-    data, _, features = features_of(given.folder, cell["data"])
+    data, _, features = features_of(given.folder, cell["data"], given.rows)
     fit, held = (complete(part[:, : cell["columns"]]) for part in features[0])
     curator = Curator(data.labels, SPACE, budget=(cell["epsilon"], DELTA))
     model = MomentClassifier().fit(fit, curator.answer(LabelMoments(SPACE, cell["epsilon"], DELTA, fit)))
@@ -170,6 +172,7 @@ EXPERIMENT = Experiment(
     draws=5,
     tables=tuple(TABLES),
     bundled=BUNDLED,
+    shortened=True,
     epsilons=(0.1, 0.2, 0.5, 1.0, 2.0, 4.0),
 )
 

@@ -70,17 +70,17 @@ class Data:
 
 def loaded(given: Given, name: str) -> Data:
     """The first rows of a table, each feature the mean of 2 x 2 pixels."""
-    return _loaded(name, Path() if name == "digits" else data_folder(given))
+    return _loaded(name, Path() if name == "digits" else data_folder(given), given.rows or ROWS)
 
 
 @functools.cache
-def _loaded(name: str, folder: Path) -> Data:
-    images_of = TABLES[name](folder).first(ROWS)
+def _loaded(name: str, folder: Path, rows: int) -> Data:
+    images_of = TABLES[name](folder).first(rows)
     parts = []
     for images in (images_of.images, images_of.test_images):
-        rows, _, height, width = images.shape
-        means = images.reshape(rows, height // 2, 2, width // 2, 2).mean(axis=(2, 4)) / 255.0
-        parts.append(means.reshape(rows, -1).astype(np.float32))
+        count, _, height, width = images.shape
+        means = images.reshape(count, height // 2, 2, width // 2, 2).mean(axis=(2, 4)) / 255.0
+        parts.append(means.reshape(count, -1).astype(np.float32))
     return Data(parts[0], images_of.labels, parts[1], images_of.test_labels)
 
 
@@ -270,6 +270,7 @@ EXPERIMENT = Experiment(
     tables=tuple(TABLES),
     usual=("fashion-mnist",),
     bundled=("digits",),
+    shortened=True,
     options=options,
 )
 

@@ -64,7 +64,7 @@ class Study:
             spots=(runner.Spot(cells[0], "value", {"half": "left"}),),
         )  # fmt: skip
         page = lambda frames, _: ["", *runner.pivot(frames["toy"], ["colour", "half"], "value", across="draw")]  # noqa: E731
-        experiment = runner.Experiment("toy", "Which colour is larger?", (study,), page, draws=2)
+        experiment = runner.Experiment("toy", "Which colour is larger?", (study,), page, draws=2, shortened=True)
         runner.main(experiment, ["--results", str(self.folder), *words])
 
     def measure(self, _, cell, draw):
@@ -234,6 +234,15 @@ def test_a_spot_check_tells_what_changed(study, capsys):
     assert ended.value.code == 1
     assert "value CHANGED" in capsys.readouterr().out
     assert study.path.read_text() == before
+
+
+def test_fewer_rows_have_a_folder_of_their_own(study, monkeypatch):
+    """Among the results of all rows they would be taken for these."""
+    study("--rows", "5")
+    monkeypatch.setattr(study.runner, "RESULTS", study.folder)
+    study()
+    with pytest.raises(SystemExit, match="--rows"):
+        study("--rows", "5")
 
 
 def test_progress_without_a_terminal(study, capsys):
