@@ -162,7 +162,7 @@ PART int64_t rows_without_set(int64_t n, int64_t b, const uint8_t *sets, uint8_t
 }
 
 WIDE KERNEL int64_t count_no_sets(int64_t n, int64_t b, const uint8_t *sets, int64_t classes) {
-    uint8_t beyond = classes & 7 ? (uint8_t)(255 << (classes & 7)) : 0;
+    uint8_t beyond = (uint8_t)(classes & 7 ? 255 << (classes & 7) : 0);
     return b == 1 ? rows_without_set(n, 1, sets, beyond) : rows_without_set(n, b, sets, beyond);
 }
 
