@@ -20,7 +20,7 @@ from generated import FOLDERS, all_changes, changes_of
 from tests.commits import git
 
 ROOT = Path(__file__).parents[2]
-TRIED = int(os.environ.get("LABELDP_GENERATED", "300"))
+TRIED = int(os.environ.get("LABELDP_GENERATED", "150"))
 FLOOR = 0.55
 MOST_TESTS, MOST_SECONDS = 25, 6.0
 QUICK = ("-m", "not slow")
