@@ -170,15 +170,15 @@ def as_notebook(text):
     }
 
 
-def show_outputs(_app, name, source):
+def show_outputs(app, name, source):
     """Show what a page prints, where it has something to run and what it needs is here."""
-    if SHOWN.fullmatch(name) and blocks(source[0]) and not absent(source[0]):
+    if app.config.run_pages and SHOWN.fullmatch(name) and blocks(source[0]) and not absent(source[0]):
         source[0] = shown(name, source[0])
 
 
-def run_all(_app):
+def run_all(app):
     """Run the pages that changed, as many at a time as there are processors: readers of pages have uneven shares."""
-    paths = sorted(path for path in (ROOT / "docs/guide").glob("*.md"))
+    paths = sorted(path for path in (ROOT / "docs/guide").glob("*.md") if app.config.run_pages)
     texts = [path.read_text("utf-8") for path in paths if SHOWN.fullmatch(f"docs/guide/{path.stem}")]
     texts = [text for text in texts if blocks(text) and not absent(text)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -187,6 +187,7 @@ def run_all(_app):
 
 def setup(app):
     """Run pages before they are read."""
+    app.add_config_value("run_pages", default=True, rebuild="env", types=bool)
     app.connect("builder-inited", run_all)
     app.connect("source-read", show_outputs)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

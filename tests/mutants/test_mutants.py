@@ -128,7 +128,7 @@ def test_the_mutant_is_killed(mutant, trials):
 
 
 def failing(bench, tests):
-    """The tests that fail on the package as it is: all run in one process, and those that fail there once more alone."""
+    """The tests that fail on the package as it is: all run in one process, and alone where they fail there."""
     while tests:
         result = bench.tried({}, tests, again=False)
         if result.code == PASSED:
