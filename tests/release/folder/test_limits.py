@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.commits import drawn
 
 import labeldp as dp
 from labeldp.errors import VerificationError
@@ -55,18 +56,16 @@ def check(found):
         assert each["bytes"] < 1 << 30, each
 
 
-def test_forged_certificates_get_a_verdict():
-    """Every part of every kind of certificate, edited, also with all that follows computed anew: a sample."""
-    found = found_of(GOLDEN, "--step", 151)
-    assert len(found) > 500
-    assert {each["kind"] for each in found} == {"raw", "resealed"}
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(4))  # so that several processes share what takes minutes
-def test_many_forged_certificates_get_a_verdict(part):
-    """A larger sample, of other edits."""
-    assert len(found_of(GOLDEN[part::4], "--step", 11, "--first", 5)) > 1250
+@pytest.mark.parametrize("part", range(2))  # so that two processes share what takes a minute
+def test_forged_certificates_get_a_verdict(part):
+    """Every part of every kind of certificate, edited, also with all that follows computed anew.
+
+    The commit draws which of 31 edits it tries.
+    """
+    found = found_of(GOLDEN[part::2], "--step", 31, "--first", drawn("forgeries") % 31)
+    assert len(found) > 900
+    assert {each["kind"] for each in found} == {"raw", "resealed"}
 
 
 @pytest.fixture(scope="module")
