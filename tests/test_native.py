@@ -161,28 +161,26 @@ def sanitized(tmp_path_factory):
     return os.environ | settings | {"LD_PRELOAD": asan.strip()}
 
 
-#: Tests of kernels: each is a case of its own, which a busy machine finishes within the limit of a test.
-SANITIZED = (
-    "tests/privacy/test_channel_contract.py",
-    "tests/mechanisms/test_moments.py",
-    "tests/mechanisms/test_prior.py",
-    "tests/mechanisms/test_prior_subset.py",
-    "tests/mechanisms/test_queries.py",
-    "tests/release/tables/test_fingerprints.py",
-    "tests/release/tables/test_orders.py",
-    "tests/learning/losses",
-    "tests/learning/convex/test_descent.py",
-    "tests/learning/ratings",
-    "tests/learning/images/test_patch_features.py",
-)
+#: Tests of kernels, by the processes that run them: each takes seconds to begin.
+SANITIZED = {
+    "privacy": ("tests/privacy/test_channel_contract.py",),
+    "draws": (
+        *(f"tests/mechanisms/test_{name}.py" for name in ("moments", "prior", "prior_subset", "queries")),
+        *(f"tests/release/tables/test_{name}.py" for name in ("fingerprints", "orders")),
+    ),
+    "learning": (
+        *(f"tests/learning/{name}" for name in ("losses", "ratings", "convex/test_descent.py")),
+        "tests/learning/images/test_patch_features.py",
+    ),
+}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tests", SANITIZED)
-def test_sanitizers_find_nothing(sanitized, tests):
+@pytest.mark.parametrize("group", SANITIZED)
+def test_sanitizers_find_nothing(sanitized, group):
     """Address and undefined-behaviour sanitizers run over the tests of draws, noise, fingerprints and losses."""
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not slow", "-p", "no:cacheprovider", tests],
+        [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not slow", "-p", "no:cacheprovider", *SANITIZED[group]],
         cwd=ROOT,
         env=sanitized,
         capture_output=True,
