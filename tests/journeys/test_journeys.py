@@ -89,7 +89,7 @@ def fresh(tmp_path_factory):
                 pytest.skip("pip reaches no index to install what the wheel needs")
             subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", wheels, ROOT], check=True)
             (wheel,) = wheels.glob("labeldp-*.whl")
-            subprocess.run([*pip, "install", f"{wheel}[learn]"], check=True)
+            subprocess.run([*pip, "install", "--no-compile", f"{wheel}[learn]"], check=True)
     return programs
 
 

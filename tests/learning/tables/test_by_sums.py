@@ -179,7 +179,7 @@ class Again(Submitted):
         return True
 
 
-@pytest.mark.parametrize("runs", [1, 25])
+@pytest.mark.parametrize("runs", [1, 10])
 def test_killed_workers_change_nothing(folders, tmp_path, runs):
     """Where the worker of each part dies once, in some runs, parts are added up again, and models predict the same."""
     for run in range(runs):
