@@ -36,7 +36,7 @@ LIBRARIES = shlex.split("""
     matplotlib.pyplot mpmath pandas PIL.Image pyarrow.csv pyarrow.parquet pytest_timeout safetensors.torch
     scipy.cluster.hierarchy scipy.optimize scipy.sparse.linalg scipy.stats sklearn.calibration
     sklearn.datasets sklearn.ensemble sklearn.model_selection sklearn.neighbors sklearn.pipeline skops.io
-    sqlite3 torch.optim.swa_utils torch.utils.data typer
+    sqlite3 torch._dynamo torch.optim.swa_utils torch.utils.data typer
 """)
 OPTIONS = ("-x", "-q", "--assert=plain", "-p", "no:cacheprovider", "-p", "pytest_timeout")
 #: Cases of a test that are watched.
