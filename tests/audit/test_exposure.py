@@ -56,7 +56,7 @@ def random_law(random):
     return exposure_of(sizes, lower, upper, float(random.choice([0.01, 0.2, 0.5])), share), every
 
 
-@pytest.mark.parametrize("laws", [200, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("laws", [200, pytest.param(500, marks=pytest.mark.slow)])
 def test_bounds_are_never_above_the_truth(laws):
     """On random finite laws, every bound is at most the truth of the rows' own chances, and within 10 % of it once."""
     random = np.random.default_rng(laws)
