@@ -229,6 +229,16 @@ def test_the_gain_is_over_the_most_common_class_that_is_printed():
         assert found.better.value == pytest.approx(found.accuracy.value - found.majority.value)
 
 
+def test_the_most_common_class_was_not_fixed_beforehand():
+    """Its interval reaches as far as the shares of all ten classes at once, each at a tenth of the level."""
+    space = Classes(range(10))
+    release = Curator(np.arange(400) % 10, space).randomize(RandomizedResponse(space, 4.0))
+    shares = [metrics.accuracy(release, np.full(400, code), level=0.995) for code in range(10)]
+    found = class_scores(release, np.full((400, 10), 0.1)).majority
+    assert found.high == max(share.high for share in shares)
+    assert found.low == max(share.low for share in shares)
+
+
 def test_classes_that_no_row_is_predicted_to_have_are_listed():
     """Their codes are in declared order, and there are none where every class is predicted."""
     release = Release.public(["a", "b", "c", "a"], Classes(["c", "a", "b"]))
