@@ -40,7 +40,7 @@ LIBRARIES = shlex.split("""
 """)
 OPTIONS = ("-x", "-q", "--assert=plain", "-p", "no:cacheprovider", "-p", "pytest_timeout")
 #: Cases of a test that are watched.
-MOST_CASES = 4
+MOST_CASES = 8
 FOUND_IS_ENOUGH = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
 
 
