@@ -1,12 +1,11 @@
 """Runs experiments as often as it is asked to, each in a child of a process that has their libraries loaded.
 
-Each line of input is a request in JSON: the folder to run in, the script with its options, and the files that take what
-is printed and what errors say. The answer is a line with the exit code.
+A request has the folder to run in, the script with its options, and the files that take what is printed and what errors
+say.
 """
 
 import gc
 import importlib
-import json
 import os
 import runpy
 import shlex
@@ -14,6 +13,9 @@ import signal
 import sys
 import traceback
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.forks import answer
 
 #: What the public packages of labeldp load when they are asked for a name, and other libraries.
 NAMES = shlex.split("""
@@ -47,7 +49,7 @@ def run(folder: str, words: list[str], printed: str, errors: str) -> int:
     os.chdir(folder)
     for stream, path in ((0, os.devnull), (1, printed), (2, errors)):
         os.dup2(os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC), stream)
-    sys.argv, sys.path[0] = words, str(Path(words[0]).parent)
+    sys.argv, sys.path[:2] = words, [str(Path(words[0]).parent)]
     try:
         runpy.run_path(words[0], run_name="__main__")
     except SystemExit as ended:
@@ -60,20 +62,6 @@ def run(folder: str, words: list[str], printed: str, errors: str) -> int:
     return 0
 
 
-def main() -> None:
-    """Answer requests until there are no more."""
-    prepare()
-    for line in sys.stdin:
-        child = os.fork()
-        if not child:
-            code = run(**json.loads(line))
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(code)
-        _, status = os.waitpid(child, 0)
-        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
-        sys.stdout.flush()
-
-
 if __name__ == "__main__":
-    main()
+    prepare()
+    answer(sys.stdin, sys.stdout, run)

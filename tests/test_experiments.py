@@ -1,11 +1,9 @@
 """The experiments run, and their runner goes on where a run stopped."""
 
 import csv
-import json
 import os
 import re
 import shlex
-import subprocess
 import sys
 import tomllib
 from collections.abc import Sequence
@@ -16,43 +14,29 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests import onnx_files
+from tests.forks import Server
 
 EXPERIMENTS = Path(__file__).parent.parent / "experiments"
 HEADER = "colour,draw,half,value,recipe,labeldp\n"
 
 
-class Server:
-    """A process that has the libraries of experiments loaded, and runs each in a child."""
+@pytest.fixture(scope="module")
+def run():
+    """Run an experiment with one draw, as a user does, and give back what it printed."""
+    settings = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "LABELDP"))}
+    settings |= {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+    server = Server("-W", "error", Path(__file__).with_name("experiment_server.py"), env=settings)
 
-    def __init__(self) -> None:
-        settings = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "LABELDP"))}
-        self.process = subprocess.Popen(
-            [sys.executable, "-W", "error", str(Path(__file__).with_name("experiment_server.py"))],
-            env=settings | {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def __call__(self, script: str, folder: Path, *words: str, draws: int | None = 1) -> str:
-        """Run an experiment with one draw, as a user does, and give back what it printed."""
+    def run(script: str, folder: Path, *words: str, draws: int | None = 1) -> str:
         repeated = [] if draws is None else ["--draws", str(draws)]
         typed = [str(EXPERIMENTS / script), *repeated, "--results", str(folder), *words]
         printed, errors = (folder.parent / name for name in ("printed.txt", "errors.txt"))
-        request = {"folder": str(folder), "words": typed, "printed": str(printed), "errors": str(errors)}
-        print(json.dumps(request), file=self.process.stdin, flush=True)
-        code = self.process.stdout.readline().strip()
-        assert code == "0", errors.read_text("utf-8") if errors.exists() else f"the server ended: {code}"
+        code = server.ask(folder=str(folder), words=typed, printed=str(printed), errors=str(errors))
+        assert code == 0, errors.read_text("utf-8") if errors.exists() else f"the run ended with {code}"
         return printed.read_text("utf-8")
 
-
-@pytest.fixture(scope="module")
-def run():
-    """Run an experiment."""
-    server = Server()
-    yield server
-    with server.process:
-        server.process.stdin.close()
+    yield run
+    server.close()
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:

@@ -3,15 +3,14 @@
 import json
 import os
 import shutil
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from edits import PACKAGE, changed_functions, text_of
 from hatch_build import compile_library
+from tests.forks import Server
 
-ROOT = Path(__file__).parents[2]
+SERVER = Path(__file__).with_name("server.py")
 LIBRARY = "_c/library.bin"
 WORDS = "tests/cli/test_words.py"  # what commands print depends on how their process was started
 PASSED, FAILED = 0, 1  # the exit codes of pytest; others are crashes and collection errors, which kill nothing
@@ -31,33 +30,6 @@ class Result:
         return self.code == FAILED and " failed" in self.printed and "error" not in self.printed.splitlines()[-1]
 
 
-class Server:
-    """A process that runs tests in children, each time it is asked to."""
-
-    def __init__(self, *arguments):
-        self.process = subprocess.Popen(
-            [sys.executable, Path(__file__).with_name("server.py"), *arguments],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def ask(self, **request):
-        """The exit code of a run."""
-        self.process.stdin.write(json.dumps(request) + "\n")
-        self.process.stdin.flush()
-        code = self.process.stdout.readline()
-        assert code, "the process that runs tests has ended: a file of tests may not be collected"
-        return int(code)
-
-    def close(self):
-        """End the process."""
-        self.process.stdin.close()
-        self.process.wait()
-        self.process.stdout.close()
-
-
 class Bench:
     """A copy of the package that is broken and mended again and again, and processes that run tests against it."""
 
@@ -65,7 +37,7 @@ class Bench:
         self.folder = folder
         self.mutants = 0
         shutil.copytree(PACKAGE, folder / "labeldp", ignore=shutil.ignore_patterns("__pycache__"))
-        self.server = Server(folder)
+        self.server = Server(SERVER, folder)
         self.collected, self.options = None, ()
 
     def collect(self, tests, options=()):
@@ -74,7 +46,7 @@ class Bench:
             self.collected.close()
         ids = self.folder / "tests.json"
         ids.write_text(json.dumps(sorted(tests)), encoding="utf-8")
-        self.collected, self.options = Server(self.folder, ids, *options), options
+        self.collected, self.options = Server(SERVER, self.folder, ids, *options), options
 
     def run(self, tests, **wishes):
         """Run tests against the copy as it is; ``server.py`` says what may be wished for."""

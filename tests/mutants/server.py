@@ -31,6 +31,9 @@ import hypothesis
 import jaxtyping
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.forks import answer
+
 LIBRARIES = shlex.split("""
     accelerate beartype.vale cryptography.hazmat.primitives.ciphers dp_accounting.pld kornia.augmentation
     matplotlib.pyplot mpmath pandas PIL.Image pyarrow.csv pyarrow.parquet pytest_timeout safetensors.torch
@@ -190,22 +193,6 @@ def codes_in(code: CodeType) -> Iterator[CodeType]:
     for each in code.co_consts:
         if isinstance(each, CodeType):
             yield from codes_in(each)
-
-
-def answer(requests: Any, answers: Any, work: Callable[..., int]) -> None:
-    """Do what each line asks for in a child."""
-    for line in requests:
-        child = os.fork()
-        if child == 0:
-            code = 70  # what no run of pytest gives
-            try:
-                code = work(**json.loads(line))
-                sys.stdout.flush()
-            finally:
-                os._exit(code)
-        _, status = os.waitpid(child, 0)
-        answers.write(f"{os.waitstatus_to_exitcode(status)}\n")
-        answers.flush()
 
 
 prepare()
