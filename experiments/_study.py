@@ -142,6 +142,8 @@ def main(experiment: Experiment, words: Sequence[str] | None = None) -> None:
     given.folder = os.environ.get("LABELDP_DATA")
     if given.draws < 1:
         sys.exit("expected at least one draw")
+    if experiment.shortened and given.rows is not None and given.rows < 1:
+        sys.exit(f"expected at least one row, found --rows {given.rows}")
     if experiment.shortened and given.rows is not None and given.results.resolve() == RESULTS.resolve():
         sys.exit("results here are of all images; with --rows, name another folder by --results")
     if experiment.epsilons:

@@ -243,8 +243,10 @@ def test_fewer_rows_have_a_folder_of_their_own(study, monkeypatch):
     study("--rows", "5")
     monkeypatch.setattr(study.runner, "RESULTS", study.folder)
     study()
-    with pytest.raises(SystemExit, match="--rows"):
+    with pytest.raises(SystemExit, match="name another folder by --results"):
         study("--rows", "5")
+    with pytest.raises(SystemExit, match="expected at least one row, found --rows 0"):
+        study("--rows", "0")
 
 
 def test_progress_without_a_terminal(study, capsys):
