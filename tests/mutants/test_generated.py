@@ -17,11 +17,12 @@ import pytest
 from benches import PASSED, Result, at_a_bench, collect_at
 from edits import all_mutants, change, places_of, text_of
 from generated import FOLDERS, all_changes, changes_of
+from scipy.stats import binom
 from tests.commits import git
 
 ROOT = Path(__file__).parents[2]
 TRIED = int(os.environ.get("LABELDP_GENERATED", "150"))
-FLOOR = 0.5  # three standard deviations below what 150 draws of 62 % show
+RATE = 0.62  # of 426 that were drawn on two days 267 were killed
 MOST_TESTS, MOST_SECONDS = 25, 6.0
 QUICK = ("-m", "not slow")
 OPTIONS = ("--timeout=60", "--timeout-method=signal")
@@ -99,7 +100,7 @@ def test_a_generated_mutant_is_one_token():
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_most_generated_mutants_are_killed(benches, callers, capsys):
-    """Of those that the commit draws, tests kill the share that is written down."""
+    """Of those that the commit draws, tests kill the share that is written down (false alarm: 1e-3)."""
     chance = random.Random(os.environ.get("LABELDP_COMMIT") or git("rev-parse", "HEAD"))  # noqa: S311 (no secret)
     kept = kept_tests()
     changes = {change: covering(change, callers, kept) for change in chance.sample(all_changes(), TRIED)}
@@ -118,4 +119,4 @@ def test_most_generated_mutants_are_killed(benches, callers, capsys):
     told = f"{len(killed)} of {len(killed) + len(survived)} generated mutants are killed ({rate:.1%}); these survive:"
     with capsys.disabled():
         sys.stdout.write("\n".join(["", told, *sorted(map(str, survived)), ""]))
-    assert rate >= FLOOR
+    assert len(killed) >= binom.ppf(1e-3, len(killed) + len(survived), RATE)
