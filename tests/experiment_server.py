@@ -14,6 +14,8 @@ import sys
 import traceback
 from pathlib import Path
 
+import torch
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.forks import answer
 
@@ -24,7 +26,7 @@ NAMES = shlex.split("""
 """)
 LIBRARIES = shlex.split("""
     dp_accounting.pld lightgbm matplotlib.figure pandas PIL.Image pyarrow.parquet scipy.stats sklearn.datasets
-    sklearn.mixture sklearn.neural_network torch._dynamo xgboost
+    sklearn.mixture sklearn.neural_network xgboost
 """)
 LIMIT = 600  # seconds of a run
 
@@ -39,6 +41,7 @@ def prepare() -> None:
     for name in NAMES:
         package, _, attribute = name.partition(":")
         getattr(importlib.import_module(f"labeldp.{package}"), attribute)
+    torch.optim.SGD([torch.zeros(1)])  # loads what the first optimizer of a process needs
     gc.collect()
     gc.freeze()
 

@@ -31,7 +31,7 @@ class Server:
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
         code = self.process.stdout.readline()
-        assert code, "the process has ended: it could not load what it needs, as a file of tests"
+        assert code, "expected an answer, found that the process has ended; it may have failed to load a file of tests"
         return int(code)
 
     def close(self) -> None:
@@ -46,7 +46,7 @@ def answer(requests: TextIO, answers: TextIO, work: Callable[..., int]) -> None:
     for line in requests:
         child = os.fork()
         if child == 0:
-            code = 70  # what no run of pytest gives
+            code = 70  # which neither pytest nor an experiment gives
             try:
                 code = work(**json.loads(line))
                 sys.stdout.flush()

@@ -30,6 +30,7 @@ from typing import Any
 import hypothesis
 import jaxtyping
 import pytest
+import torch
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.forks import answer
@@ -39,7 +40,7 @@ LIBRARIES = shlex.split("""
     matplotlib.pyplot mpmath pandas PIL.Image pyarrow.csv pyarrow.parquet pytest_timeout safetensors.torch
     scipy.cluster.hierarchy scipy.optimize scipy.sparse.linalg scipy.stats sklearn.calibration
     sklearn.datasets sklearn.ensemble sklearn.model_selection sklearn.neighbors sklearn.pipeline skops.io
-    sqlite3 torch._dynamo torch.optim.swa_utils torch.utils.data typer
+    sqlite3 torch.optim.swa_utils torch.utils.data typer
 """)
 OPTIONS = ("-x", "-q", "--assert=plain", "-p", "no:cacheprovider", "-p", "pytest_timeout")
 #: Cases of a test that are watched.
@@ -51,6 +52,7 @@ def prepare() -> None:
     """Load what all runs share, and leave it out of the garbage collections of the children."""
     for name in LIBRARIES:
         importlib.import_module(name)
+    torch.optim.SGD([torch.zeros(1)])  # loads what the first optimizer of a process needs
     hypothesis.settings.register_profile("mutants", phases=FOUND_IS_ENOUGH, database=None, deadline=None)
     hypothesis.settings.load_profile("mutants")
     jaxtyping.install_import_hook = lambda *_: None
