@@ -116,6 +116,17 @@ def test_too_few_rows_have_no_low_rate():
     assert counted(np.zeros(0, dtype=bool), 0.025).share.upper == 1.0
 
 
+def test_counts_alone_say_whether_rows_are_too_few():
+    """With 200 rows of other classes a half has the 100 that a rate of 1 % needs, at each draw, and with 197 never."""
+    for others, enough in ((200, True), (197, False)):
+        labels = np.array(["a", "b", "c"])[np.repeat([0, 1, 2], [400, others // 2, others - others // 2])]
+        release = Curator(labels, SPACE).randomize(RandomizedResponse(SPACE, 1.0))
+        beliefs, truth = Knowledge(np.full((len(labels), 3), 1 / 3)), Release.public(labels, SPACE)
+        for _ in range(5):
+            found = attack_release(release, beliefs, truth=truth).measures
+            assert [each.classes[0].rates[1].needed for each in found] == [0 if enough else 100] * 2
+
+
 def test_models_of_other_classes_are_refused():
     """An attack by a model of a class that was not declared, or of too few columns, says what was declared."""
     release = Curator(["a", "b"], SPACE).randomize(RandomizedResponse(SPACE, 1.0))

@@ -37,7 +37,7 @@ class RateAt:
     """True positives at a low rate of false positives (Carlini et al. 2022).
 
     Attributes:
-        aimed: The rate of false positives that the threshold was chosen for, on one random half of the rows.
+        aimed: The rate of false positives that the threshold was chosen for, on a random half of each class.
         false: Rate of false positives on the other half: rows of other classes taken for this one.
         true: Rate of true positives there.
         needed: Rows of other classes that a half must have for such a threshold, where it had too few; else 0.
@@ -116,7 +116,7 @@ def measure_attack(
     posterior = np.concatenate([attacker.posterior(rows, released) for rows in attacker.blocks()])
     right = np.argmax(posterior, axis=1) == codes
     certainty = posterior.max(axis=1)
-    half = np.random.default_rng().permutation(len(codes)) % 2 == 0
+    half = _halves(codes)
     labels = list(attacker.release.space.points)
     exposed = np.argsort(-certainty, kind="stable")[: max(1, round(_DECILE * len(codes)))]
     growth = _growth(attacker, codes) if released else np.zeros(1)
@@ -143,6 +143,14 @@ def counted(events: Bool[np.ndarray, "m"], tail: float) -> Counted:
         return Counted(0, Bracket(0.0, 0.5, 1.0))
     ends = mean_lower_bound(np.array([held, rows - held], dtype=np.float64), rows, tail)
     return Counted(rows, Bracket(float(ends[0]), held / rows, 1.0 - float(ends[1])))
+
+
+def _halves(codes: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
+    """A random half of each class: whether a half has rows enough is then known by the counts of classes alone."""
+    order = np.random.default_rng().permutation(len(codes))
+    half = np.zeros(len(codes), dtype=bool)
+    half[order[np.argsort(codes[order], kind="stable")][::2]] = True
+    return half
 
 
 def _class_measures(
