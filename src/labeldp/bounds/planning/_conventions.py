@@ -172,7 +172,8 @@ class Conventions:
         if self.spread is not None:
             _checks.positive(self.spread, "spread")
         if self.shares is not None:
-            checked = checked_distribution(self.shares, len(self.shares))
+            what = "--shares (shares=) of classes or grid points"
+            checked = checked_distribution(self.shares, len(self.shares), what)
             object.__setattr__(self, "shares", tuple(checked.tolist()))
 
     @property

@@ -123,8 +123,10 @@ class OptimalResponse(SearchedRandomizer):
         return best_channel(self.space, self.epsilon, self.prior, worst=False)
 
 
-def checked_distribution(prior: object, points: int) -> Float[np.ndarray, "k"]:
-    """A prior over grid points as a read-only copy in floats that sums to one."""
+def checked_distribution(
+    prior: object, points: int, what: str = "probabilities of the grid points"
+) -> Float[np.ndarray, "k"]:
+    """A prior over grid points as a read-only copy in floats that sums to one; errors name what it is."""
     array = np.array(floats(prior, f"a prior of the {points} grid points", PriorError))
     if array.shape != (points,):
         raise PriorError(
@@ -132,8 +134,11 @@ def checked_distribution(prior: object, points: int) -> Float[np.ndarray, "k"]:
             "probabilities on the declared grid"
         )
     total = float(array.sum())
-    if not (np.isfinite(array).all() and (array >= 0).all() and abs(total - 1) <= _TOLERANCE):
-        raise PriorError("expected probabilities of the grid points that sum to 1, found other numbers; normalize them")
+    if not (np.isfinite(array).all() and (array >= 0).all()):
+        raise PriorError(f"expected {what} that sum to 1, found one that is below 0 or not finite")
+    if abs(total - 1) > _TOLERANCE:
+        cure = "divide percentages by 100" if abs(total - 100) <= 1 else "normalize them"
+        raise PriorError(f"expected {what} that sum to 1, found a sum of {total:g}; {cure}")
     array /= total
     return read_only(array)
 
