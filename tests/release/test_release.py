@@ -342,6 +342,18 @@ def test_public_columns_of_every_kind(plain, tmp_path, make):
     assert dp.verify(folder).holds
 
 
+@pytest.mark.parametrize(
+    ("keep", "written"),
+    [([], []), ((), []), ("none", []), (["none"], ["none"]), (pd.Index(["x", "none"]), ["x", "none"])],
+)
+def test_public_columns_are_a_list_or_a_word(plain, tmp_path, keep, written):
+    """No column may be public, a frame names its columns, and a column that is called "none" is meant by a list."""
+    table = pd.DataFrame({"x": range(60), "none": range(60)})
+    folder = plain.save(tmp_path / "out", table, keep=keep)
+    assert pq.read_schema(folder / "data.parquet").names == [*written, "label_released"]
+    assert dp.verify(folder).holds
+
+
 def test_an_index_is_no_public_column(plain, tmp_path):
     """A frame's index, which often holds the order of labels, is not written unless it is made a column."""
     frame = pd.DataFrame({"x": range(60)}, index=np.random.default_rng(0).permutation(60))

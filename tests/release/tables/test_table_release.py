@@ -207,13 +207,17 @@ def test_keep_and_drop(release, source, columns):
             release(source, "o3", **options)
 
 
-def test_all_columns_are_kept_by_one_word(release, source, columns):
-    """It means every column but the label, and no other text stands for a list: it would be read letter by letter."""
+def test_all_columns_or_none_are_kept_by_one_word(release, source, columns):
+    """All but the label, or none; no other text stands for a list: it would be read letter by letter."""
     others = [name for name in columns if name != "colour"]
     assert list(read(release(source, "o1", keep="all").output)) == [*others, "colour_released"]
-    for options in ({"keep": "id"}, {"keep": None, "drop": "all"}, {"keep": "everything"}):
+    assert list(read(release(source, "o2", keep="none", budget=2.0).output)) == ["colour_released"]
+    texts = {"keep": "id"}, {"keep": None, "drop": "all"}, {"keep": None, "drop": "none"}, {"keep": "everything"}
+    for options in texts:
         with pytest.raises(InputError, match=r"expected a list of columns for (keep|drop), found the text"):
-            release(source, "o2", **options)
+            release(source, "o3", **options)
+    with pytest.raises(InputError, match="both --keep and --drop"):
+        release(source, "o3", keep="none", drop=["id"])
 
 
 def test_the_label_is_never_kept(release, source, tables):

@@ -71,6 +71,7 @@ from ._verify import read_certificate as read_certificate
 from ._verify import Verdict as Verdict
 from ._verify import verified as verified
 from ._verify import verify as verify
+from ._write import ALL_OR_NONE as ALL_OR_NONE
 from ._write import public_beside as public_beside
 from ._write import columns_of as columns_of
 from ._write import FileWriter as FileWriter

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import hashlib
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
@@ -26,6 +26,8 @@ from labeldp.release.tables import Place, disk_path, no_such_column
 
 #: Bytes of a file to hash at a time.
 _BYTES = 1 << 20
+#: The texts that stand for a list of public columns: all but the label, or no column.
+ALL_OR_NONE = ("all", "none")
 
 
 class FileWriter:
@@ -116,13 +118,13 @@ def dictionary_columns(schema: pa.Schema) -> list[str]:
     ]
 
 
-def declared_public(table: object, keep: Sequence[str] | str | None) -> pa.Table:
+def declared_public(table: object, keep: Iterable[str] | str | None) -> pa.Table:
     """The columns of a table that were declared public; none without a table.
 
     Raises:
         InputError: None were declared, one does not exist, or there is no table.
     """
-    if keep is not None and (keep != "all" if isinstance(keep, str) else not isinstance(keep, Iterable)):
+    if keep is not None and (keep not in ALL_OR_NONE if isinstance(keep, str) else not isinstance(keep, Iterable)):
         raise InputError(f"expected keep as a list of columns or 'all', found {keep!r}; write keep=[{keep!r}]")
     if table is None:
         if keep is not None:
@@ -135,7 +137,7 @@ def declared_public(table: object, keep: Sequence[str] | str | None) -> pa.Table
             f"expected keep=[...] or keep='all' to declare public columns, found neither; columns: "
             f"{', '.join(names[:20])} (the true label must not be among them)"
         )
-    typed = names if isinstance(keep, str) else list(map(str, keep))
+    typed = list(map(str, keep)) if not isinstance(keep, str) else names if keep == "all" else []
     chosen = {name: spelled_as(name, names) for name in typed}
     if missing := [name for name, own in chosen.items() if own is None]:
         raise InputError(no_such_column(missing[0], names))
@@ -147,11 +149,11 @@ def declared_public(table: object, keep: Sequence[str] | str | None) -> pa.Table
                 f"expected columns that Parquet can hold, found {type_name(field.type)} in {field.name!r}; convert it, "
                 "such as to text, or leave it out"
             )
-    return pa.table(list(map(plain_column, public.columns)), schema=schema)
+    return pa.table(list(map(plain_column, public.columns)), schema=schema) if chosen else public
 
 
 def public_beside(
-    certificate: Certificate, table: object, keep: Sequence[str] | str | None, rows: int, what: str
+    certificate: Certificate, table: object, keep: Iterable[str] | str | None, rows: int, what: str
 ) -> pa.Table:
     """The columns of a table that were declared public beside released labels or an answer, with so many rows.
 

@@ -61,7 +61,7 @@ def release_table(
             its own.
         output: A folder that does not exist yet: a path, where it appears at once or not at all, or an address, where
             nothing is a release before its certificate is there, which comes last.
-        keep: The public columns, or ``"all"`` but the label; None with ``drop``.
+        keep: The public columns, or ``"all"`` but the label, or ``"none"``; None with ``drop``.
         drop: The columns that are not public; all others are declared public.
         mechanism: A mechanism with its options, such as ``ClusterMechanism("family")``; or the name of one that needs
             none. ``"auto"`` and the names of randomizers randomize each label alone (``RandomizerMechanism``), and with

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
@@ -268,7 +268,7 @@ class Answer(Shown):
         directory: str | Path,
         table: object = None,
         *,
-        keep: Sequence[str] | Literal["all"] | None = None,
+        keep: Iterable[str] | Literal["all", "none"] | None = None,
         label: str | None = None,
     ) -> Path:
         """Write the answer with its certificate to a new folder.
@@ -277,7 +277,8 @@ class Answer(Shown):
             directory: A folder that does not exist yet; it is written atomically.
             table: For the labels that peers exchanged: one row for each label, a pandas or polars frame, or an Arrow
                 table.
-            keep: The columns of the table that you declare public, or ``"all"``. The true label must not be one.
+            keep: The columns of the table that you declare public, or ``"all"``, or ``"none"``. The true label must not
+                be one.
             label: Prefix of the column names, by default the curator's name of the labels.
 
         A column of the table that repeats like a person's identifier is warned of (``UnitWarning``).
@@ -309,7 +310,7 @@ class Answer(Shown):
             )
         public = public_beside(self.certificate, table, keep, len(self.value), "answer")
         check_same_rows(table, self, "a table")
-        if keep == "all":
+        if isinstance(keep, str) and keep == "all":
             refuse_possible_labels(public, self.space, None, self.value)
         check_kept(public, table, self.certificate, name, self.origins, stacklevel=2)
         if clash := form.clashes(name, public.column_names):

@@ -22,7 +22,7 @@ from labeldp._spelling import canonical, spelled_as
 from labeldp.columns import Columns
 from labeldp.errors import InputError, LabelDPError, TableError
 from labeldp.privacy.channels import ClassChannel
-from labeldp.release.folder import CODES, SHUFFLED, UNREADABLE, Certificate, batch_fields, read_certificate
+from labeldp.release.folder import ALL_OR_NONE, CODES, SHUFFLED, UNREADABLE, Certificate, batch_fields, read_certificate
 from labeldp.release.ledger import Earlier, Entry
 from labeldp.release.released._row_identity import Origin
 from labeldp.release.released._same_label import is_label_renamed
@@ -83,15 +83,17 @@ def _refuse_differing(schema: pa.Schema, names: Collection[str]) -> None:
 def declared_columns(
     keep: Sequence[str] | None, drop: Sequence[str] | None
 ) -> tuple[Sequence[str] | None, Sequence[str] | None]:
-    """The columns to keep, and those to drop; ``keep="all"`` drops none.
+    """The columns to keep, and those to drop; ``keep="all"`` drops none, and ``keep="none"`` keeps none.
 
     Raises:
         InputError: Another text stands for a list: it would be read letter by letter.
     """
     for option, names in (("keep", keep), ("drop", drop)):
-        if isinstance(names, str) and (option, names) != ("keep", "all"):
+        if isinstance(names, str) and not (option == "keep" and names in ALL_OR_NONE):
             raise InputError(f"expected a list of columns for {option}, found the text {names!r}; write [{names!r}]")
-    return (None, drop or ()) if keep == "all" else (keep, drop)
+    if not isinstance(keep, str):
+        return keep, drop
+    return (None, drop or ()) if keep == "all" else ((), drop)
 
 
 def kept_columns(

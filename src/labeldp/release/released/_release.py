@@ -395,7 +395,7 @@ class Release(OpaqueLabels, Shown):
         directory: str | Path,
         table: object = None,
         *,
-        keep: Sequence[str] | Literal["all"] | None = None,
+        keep: Iterable[str] | Literal["all", "none"] | None = None,
         label: str | None = None,
     ) -> Path:
         """Write the release, public columns and a certificate to a new folder.
@@ -404,8 +404,8 @@ class Release(OpaqueLabels, Shown):
             directory: A folder that does not exist yet; it is written atomically.
             table: One row for each label: a pandas or polars frame, an Arrow table, a mapping of columns, or anything
                 that exports Arrow's stream. None writes the released labels alone.
-            keep: The columns of the table that you declare public, or ``"all"``. The true label must not be one. No
-                other column is read, but for those that are named like a person's identifier.
+            keep: The columns of the table that you declare public, or ``"all"``, or ``"none"``. The true label must not
+                be one. No other column is read, but for those that are named like a person's identifier.
             label: Prefix of the released columns, by default the curator's name of the labels.
 
         A column of the table that repeats like a person's identifier, beside labels whose epsilon covers one row each,
@@ -430,7 +430,7 @@ class Release(OpaqueLabels, Shown):
         name = label or certificate.label
         public = public_beside(certificate, table, keep, len(self), "release")
         check_same_rows(table, self, "a table")
-        if keep == "all":
+        if isinstance(keep, str) and keep == "all":
             refuse_possible_labels(public, self.space, self.channel, self.codes)
         check_kept(public, table, certificate, name, self.origins, stacklevel=2)
         added = self._table(name)
