@@ -9,11 +9,11 @@ import pytest
 import typer
 
 from labeldp import Budget, Classes, Curator, PeerExchange
+from labeldp._strict_json import plain
 from labeldp.cli import app
 from labeldp.learning.metrics import Estimate
 from labeldp.learning.metrics._estimates import Estimates
 from labeldp.mechanisms.queries import ExchangedLabels
-from labeldp.results import plain
 
 GUIDE = Path(__file__).parents[2] / "docs/guide/json.md"
 

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from labeldp import Classes, Curator, RandomizedResponse, release_table
+from labeldp._strict_json import plain
 from labeldp.errors import BudgetError, InputError, LabelDPError, LedgerError, TableError
 from labeldp.learning.tables import _evaluate as judging
 from labeldp.learning.tables import evaluate, learn
@@ -20,7 +21,7 @@ from labeldp.release import check_table
 from labeldp.release.folder import group_column, verify
 from labeldp.release.jobs import _job as module
 from labeldp.release.tables import unit_keys
-from labeldp.results import Checked, plain, release_command
+from labeldp.results import Checked, release_command
 
 COLUMNS = {
     "text": pa.array(["anna", "ben", "anna"]),

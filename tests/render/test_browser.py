@@ -19,6 +19,7 @@ import pandas as pd
 import pytest
 
 from labeldp import Classes, Curator, Guarantee, Interval, LaplaceResponse, RandomizedResponse
+from labeldp._strict_json import plain
 from labeldp.bounds import Conventions, UnitSizes, forecast
 from labeldp.cli import main
 from labeldp.learning.tables._scores import class_scores, number_scores
@@ -37,7 +38,6 @@ from labeldp.results import (
     result_part,
 )
 from labeldp.results import _blocks as blocks
-from labeldp.results._values import plain
 
 pytestmark = pytest.mark.slow
 

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labeldp import Interval
+from labeldp._strict_json import UnreadError, absent, plain, read, schema
 from labeldp.bounds import forecast, plan
-from labeldp.results import JSON_COMMANDS, Planned, plain, schema_of
-from labeldp.results._values import UnreadError, absent, read, schema
+from labeldp.results import JSON_COMMANDS, Planned, schema_of
 
 SCHEMAS = Path(__file__).parents[2] / "docs/schemas"
 

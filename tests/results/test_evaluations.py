@@ -11,13 +11,14 @@ import pandas as pd
 import pytest
 
 import labeldp as dp
+from labeldp._strict_json import plain
 from labeldp.bounds.planning import Conventions, effective_dimension, forecast
 from labeldp.errors import InputError
 from labeldp.learning import metrics
 from labeldp.learning.tables._scores import class_scores, in_folds, number_scores
 from labeldp.release.folder import read_certificate
 from labeldp.render._drawings import drawn as svg_of
-from labeldp.results import Evaluated, Planned, plain, plan_part, result_part
+from labeldp.results import Evaluated, Planned, plan_part, result_part
 from labeldp.results import _blocks as blocks
 from labeldp.results._answer import answer_blocks
 from labeldp.results._numbers import is_clear

@@ -7,12 +7,13 @@ import pytest
 from rich.console import Console
 
 from labeldp import Classes, Curator, RandomizedResponse, Release
+from labeldp._strict_json import plain
 from labeldp.audit import Audit, Neighbourhood, bound_exposure, loss_profile
 from labeldp.audit.mechanisms import FolderAudit
 from labeldp.errors import OutputError
 from labeldp.privacy import shown_above
 from labeldp.render import on_terminal, save_figure
-from labeldp.results import Audited, audit_part, plain, profile_chart
+from labeldp.results import Audited, audit_part, profile_chart
 from labeldp.results._numbers import below, share, share_above, share_below
 
 

@@ -13,6 +13,7 @@ import typer
 
 from labeldp import _checks, bounds, privacy, release, render, results
 from labeldp._extras import require_extra
+from labeldp._strict_json import plain
 from labeldp.bounds import planning
 from labeldp.cli._command import Place, ReleaseFolder
 from labeldp.cli._options import (
@@ -294,7 +295,7 @@ def plan(
         options = (table, label_space, purchase.spending)
         written.append(f"page: {write_choice(planned, fine, source, options, report)}")
     if json_:
-        typer.echo(json.dumps(results.plain(planned), indent=1))
+        typer.echo(json.dumps(plain(planned), indent=1))
         return
     more = [] if detail else ["Every mechanism: --detail; for programs: --json."]
     show(*render.on_terminal(results.plan_part(planned), detail=detail), *more, *written)

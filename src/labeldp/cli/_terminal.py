@@ -21,6 +21,7 @@ from rich.text import Text
 from labeldp._checks import printable
 from labeldp._own_files import keep_private
 from labeldp._progress import Progress as Report
+from labeldp._strict_json import plain
 from labeldp.errors import LabelDPError
 
 if TYPE_CHECKING:
@@ -89,10 +90,10 @@ def show(*parts: RenderableType) -> None:
 
 def result(json_: bool, document: Callable[[], object], part: Callable[[], Part]) -> None:
     """Print a result on standard output, as one JSON document or for people."""
-    from labeldp import render, results  # noqa: PLC0415 (help is light)
+    from labeldp import render  # noqa: PLC0415 (help is light)
 
     if json_:
-        print(json.dumps(results.plain(document()), indent=1))  # noqa: T201 (plain text, whatever the terminal)
+        print(json.dumps(plain(document()), indent=1))  # noqa: T201 (plain text, whatever the terminal)
     else:
         show(*render.on_terminal(part()))
 

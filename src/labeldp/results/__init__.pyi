@@ -63,4 +63,3 @@ from ._learned import CalibratedSets as CalibratedSets
 from ._learned import sets_part as sets_part
 from ._scores import Evaluated as Evaluated
 from ._scores import evaluation_part as evaluation_part
-from ._values import plain as plain

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from labeldp._strict_json import absent
 from labeldp.audit import Audit
 from labeldp.audit.attacks import AttackMeasures, AttackReport, AttackRow, Bracket, Exposure, LossProfile
 from labeldp.mechanisms.resampling import FeatureLaw
@@ -15,7 +16,6 @@ from labeldp.results._attacks import SOURCE, attack_sections, attack_sentences, 
 from labeldp.results._blocks import Block, Checks, Grid, Part, Picture, Points, Prose, Section, Terms, Tone
 from labeldp.results._charts import Ranges
 from labeldp.results._numbers import epsilon_above, exactly_above, exactly_below, factor_below, share_below
-from labeldp.results._values import absent
 
 if TYPE_CHECKING:
     from labeldp.audit.mechanisms import FolderAudit

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from labeldp.results._values import Schema
+from labeldp._strict_json import Schema
 
 _TEXT: Schema = {"type": "string"}
 _ROWS: Schema = {"type": "integer", "minimum": 0, "maximum": (1 << 53) - 1}

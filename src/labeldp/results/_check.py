@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from labeldp._strict_json import absent
 from labeldp.bounds.planning import Option, plan
 from labeldp.release import MOST_LABELS, ColumnFacts, LabelFacts, ledger_path
 from labeldp.release.ledger import may_return, new_output, new_rows, returning
@@ -18,7 +19,6 @@ from labeldp.release.tables import SHUFFLE, Identity
 from labeldp.results._blocks import Block, Grid, Part, Points, Prose, Section, Terms
 from labeldp.results._numbers import counted, epsilon_above, share
 from labeldp.results._plan import informative
-from labeldp.results._values import absent
 
 if TYPE_CHECKING:
     from labeldp.release import TableCheck

@@ -11,10 +11,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from labeldp._strict_json import strict_json
+from labeldp._strict_json import Schema, read, schema_of_document, strict_json
 from labeldp.errors import InputError
 from labeldp.results._blocks import Part
-from labeldp.results._values import Schema, UnreadError, read, schema_of_document
 
 #: The largest saved result in bytes.
 MOST_BYTES = 1 << 23
@@ -137,14 +136,7 @@ def result_part(path: Path) -> Part:
     command = next((each for each, (key, _) in _SAVED.items() if isinstance(body, dict) and key in body), None)
     try:
         part: Part = _named(_SAVED[command or ""][1])(read(_named(_TYPES[command or ""]), body))
-    except (
-        UnreadError,
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        TypeError,
-        ValueError,
-    ):  # whatever a stranger wrote
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):  # whatever a stranger wrote
         raise InputError(f"{expected}, found another document, or one of a later version; upgrade labeldp") from None
     return replace(part, lead=(*part.lead, _NOT_CHECKED))
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from labeldp._strict_json import absent
 from labeldp.learning.features import CALENDAR, INSTALLED, EncoderCard
 from labeldp.learning.tables import IN_MEMORY, ClassScores, NumberScores
 from labeldp.release.folder import clipping
@@ -23,7 +24,6 @@ from labeldp.results._release import (
     resampled_share,
 )
 from labeldp.results._scores import classes_of, score_sections, true_rows, verdict
-from labeldp.results._values import absent
 
 if TYPE_CHECKING:
     from labeldp.learning.inference import PredictionSets

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from labeldp._checks import printable
+from labeldp._strict_json import absent
 from labeldp.bounds import Limits
 from labeldp.bounds.planning import CLEAN_AREA, EffectiveDimension, Forecast, Goal, Option
 from labeldp.privacy import Guarantee, Interval, LabelSpace
@@ -31,7 +32,6 @@ from labeldp.results._plan_costs import (
     points,
     shows_error,
 )
-from labeldp.results._values import absent
 
 if TYPE_CHECKING:
     from labeldp.release import TableRelease

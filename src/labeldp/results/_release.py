@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from labeldp._strict_json import absent
 from labeldp.mechanisms.queries import QUERIES, AnswerText
 from labeldp.mechanisms.randomizers import NumberExpectation, number_expectation
 from labeldp.privacy import Guarantee, Interval, LabelSpace
@@ -17,7 +18,6 @@ from labeldp.release.folder import Certificate, Check, Verdict, added_columns, s
 from labeldp.results._answer import noise_text
 from labeldp.results._blocks import Block, Checks, Commands, Part, Points, Prose, Section, Terms, Tone
 from labeldp.results._numbers import counted, delta_above, epsilon_above, exactly_above, listed, share, three_digits
-from labeldp.results._values import absent
 
 if TYPE_CHECKING:
     from labeldp.release import Answer, Release, TableRelease

@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from rich.console import Console
 
 from labeldp._checks import printable
-from labeldp._strict_json import strict_json
+from labeldp._strict_json import plain, read, strict_json
 from labeldp.render import html_of, in_markdown, in_notebook, on_terminal
-from labeldp.results import DOCUMENTS, Page, Part, described, document_of, plain
+from labeldp.results import DOCUMENTS, Page, Part, described, document_of
 from labeldp.results import _blocks as blocks
-from labeldp.results._values import read
 from labeldp.testing._laws import expect
 
 _WIDTH = 100_000
