@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from labeldp._random_words import identifier
+from labeldp._random_words import identifier, is_identifier
 
 VERSION = 1
 #: Text of every trigger, by which a damaged ledger is told from other databases.
@@ -109,9 +109,11 @@ def prepare(
         raise sqlite3.DatabaseError("another schema")
     if check and database.execute("PRAGMA quick_check").fetchall() != [("ok",)]:
         raise sqlite3.DatabaseError("a damaged database")
-    version = dict(database.execute("SELECT name, value FROM about").fetchall())["version"]
-    if version != str(VERSION):
-        raise sqlite3.DatabaseError(f"version {version} instead of {VERSION}")
+    about = dict(database.execute("SELECT name, value FROM about").fetchall())
+    if about["version"] != str(VERSION):
+        raise sqlite3.DatabaseError(f"version {about['version']} instead of {VERSION}")
+    if not isinstance(about["key"], str) or not is_identifier(about["key"]):
+        raise sqlite3.DatabaseError("another key")
 
 
 def _stored_schema(database: sqlite3.Connection) -> frozenset[str]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
 
 from labeldp._spelling import canonical
+from labeldp._strict_json import read
 from labeldp.privacy import Guarantee, printed_above
 from labeldp.privacy.accounting import Budget, Charge, RowRanges
 from labeldp.release.folder import Inode
@@ -17,10 +19,10 @@ from labeldp.release.ledger._same_data import ANY_ROWS, NO_PAIRS, SPELLING, RowP
 State = Literal["charged", "drawn", "released", "void"]
 #: The attributes that a ledger stores beside the body of a charge, or not at all.
 _KNOWN_ELSEWHERE = ("identifier", "state", "time", "ledger")
-#: Those that are lists in JSON, those of two numbers, texts that may be nothing, and lists that may.
-_PAIRS = ("staging", "lock", "spent")
-_TEXTS = ("mechanism", "session", "units", "output", "beside", "features", "source", "table", "other_people")
-_LISTS, _OR_NOTHING = ("marks", "shares", "hashes", "public", "same", *_PAIRS), ("same", *_PAIRS)
+#: The attributes that every ledger knew.
+_ALWAYS_KNOWN = ("session", "units", "output", "budget")
+#: The largest epsilon or rho, and the most rows, of a charge that is computed with.
+_LARGEST, _MOST_ROWS = 1e15, 1 << 62
 
 
 @dataclass(frozen=True)
@@ -123,29 +125,22 @@ class Entry:
         """The entry from ``body``, also of a ledger that knew fewer attributes.
 
         Raises:
+            KeyError: An attribute is missing that every ledger knew.
             ValueError: An attribute is of another form.
         """
         known = {each.name for each in dataclasses.fields(cls)}.difference(_KNOWN_ELSEWHERE).intersection(body)
-        found: dict[str, Any] = {key: body[key] for key in known}
-        found |= {key: _as_tuple(key, body[key]) for key in known.intersection(_LISTS)}
-        found |= {key: body[key] for key in ("session", "units", "output")}  # which every ledger knew
-        guarantee = {**body["guarantee"], "assumptions": tuple(body["guarantee"]["assumptions"])}
-        found |= {"guarantee": Guarantee(**guarantee), "budget": Budget(**body["budget"])}
-        found |= {"rows": RowRanges(tuple((a, b) for a, b in body["rows"]["ranges"]))}
-        texts = isinstance(found["label"], str) and all(isinstance(found.get(key), str | None) for key in _TEXTS)
-        numbers = isinstance(found["asked"], float | int | None) and isinstance(found.setdefault("spelling", 0), int)
-        if not (texts and numbers):
-            raise ValueError("a text or a number of another form")
-        return cls(identifier=name, time=time, **found)
-
-
-def _as_tuple(name: str, value: object) -> tuple[Any, ...] | None:
-    """A list of JSON, or nothing where an attribute may be that."""
-    if value is None and name in _OR_NOTHING:
-        return None
-    if not isinstance(value, list) or (name in _PAIRS and len(value) != 2):
-        raise ValueError(f"{name} of another form")
-    return tuple(value)
+        found = {"spelling": 0} | {key: body[key] for key in (*_ALWAYS_KNOWN, *known)}
+        entry: Entry = read(cls, {**found, "identifier": name, "time": time})
+        parts = {each: getattr(entry, each) for each in ("guarantee", "budget", "rows")}
+        unknown = any(found[each].keys() - dataclasses.asdict(part).keys() for each, part in parts.items() if part)
+        numbers = (entry.asked, entry.guarantee.epsilon, entry.guarantee.rho or 0.0, *(entry.spent or ()))
+        if unknown or entry.budget is None or not all(0 <= each <= _LARGEST for each in numbers):
+            raise ValueError("attributes that are unknown, no budget, or a number that no charge has")
+        if entry.rows.stop > _MOST_ROWS:
+            raise ValueError("more rows than can be")
+        if any(b"\0" in os.fsencode(each) for each in (entry.output or "", entry.beside)):
+            raise ValueError("a path that no file can have")
+        return entry
 
 
 @dataclass(frozen=True)

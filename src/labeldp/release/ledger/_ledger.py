@@ -143,6 +143,8 @@ class Ledger:
             rows = database.execute("SELECT time, charge, event, body FROM events ORDER BY number").fetchall()
         try:
             for time, name, event, body in rows:
+                if not all(isinstance(each, str) for each in (time, name, event, body)):
+                    raise ValueError("something else than texts")
                 if event == "charged":
                     if not is_identifier(name):
                         raise ValueError("a charge of another name")
