@@ -243,7 +243,7 @@ def _read_plain(hint: Any, value: Any) -> Any:
     if hint is float:
         return math.nan if value is None else float(_expect(value, number and abs(value) <= sys.float_info.max))
     if hint is int:
-        return int(_expect(value, number and float(value).is_integer()))
+        return int(_expect(value, number and (isinstance(value, int) or value.is_integer())))
     if hint is object:
         return _expect(value, value is None or isinstance(value, str | int | float))
     if hint is Path:

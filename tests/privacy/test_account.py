@@ -55,6 +55,18 @@ def test_a_repeated_request_costs_again(times):
     assert account.spent == together
 
 
+def test_many_charges_of_scattered_rows_add_up():
+    """What a forged certificate may have, 30,000 ranges of 1,500 charges, is summed at once."""
+    random, rows = np.random.default_rng(0), np.zeros(10**6, dtype=np.int64)
+    charges = []
+    for _ in range(1500):
+        ranges = np.sort(random.choice(len(rows), (1, 40), replace=False)).reshape(20, 2)
+        for start, stop in ranges:
+            rows[start:stop] += 1
+        charges.append(Charge(Guarantee(2**-10), RowRanges(tuple(map(tuple, ranges.tolist())))))
+    assert compose(charges) == (rows.max() / 2**10, 0.0)
+
+
 def test_units_of_several_rows_are_summed():
     """Rows do not tell units apart, so disjoint rows cost the sum; charges of different units cannot be added."""
     assert compose([charge(1.0, [0], unit="user"), charge(0.5, [5], unit="user")]) == (1.5, 0.0)

@@ -6,7 +6,7 @@ import dataclasses
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_FLOOR, Context, Decimal, localcontext
 from typing import Self
 
 import numpy as np
@@ -185,7 +185,7 @@ def compose(charges: Iterable[Charge]) -> tuple[float, float]:
     References:
         Dwork and Roth 2014, theorem 3.16, for sums; McSherry 2009, theorem 4, for disjoint rows.
     """
-    epsilon, delta = _largest_cost(list(charges), _Total.by_sums)
+    epsilon, delta = _largest_sums(list(charges))
     return printed_above(epsilon), printed_above(delta)
 
 
@@ -307,7 +307,7 @@ class Account:
 
     def _needed(self, charges: Sequence[Charge]) -> tuple[Decimal, Decimal]:
         """The (epsilon, delta) of the smallest budget of this kind that admits the charges."""
-        return _largest_cost(charges, self._concentrated if self.budget.concentrated else _Total.by_sums)
+        return _largest_cost(charges, self._concentrated) if self.budget.concentrated else _largest_sums(charges)
 
     def _concentrated(self, total: _Total) -> tuple[Decimal, Decimal]:
         """The total by rhos or by sums, whichever is less; deltas apart are within ``apart`` if it is within delta."""
@@ -327,13 +327,7 @@ def together(charges: Sequence[Charge]) -> list[tuple[int, ...]]:
     Raises:
         BudgetError: The charges protect different units.
     """
-    units = {charge.guarantee.spelled_unit: charge.guarantee.unit for charge in charges}
-    if len(units) > 1:
-        raise BudgetError(
-            f"expected one privacy unit for all releases of these labels, found {', '.join(sorted(units.values()))}; "
-            "use the unit of the earlier release"
-        )
-    if units.keys() - {"row"}:
+    if not _are_of_rows(charges):
         return [tuple(range(len(charges)))]
     if not charges:
         return []
@@ -343,6 +337,41 @@ def together(charges: Sequence[Charge]) -> list[tuple[int, ...]]:
     edges = np.unique(np.concatenate(bounds))
     inside = np.stack([_covers(ranges, edges[:-1]) for ranges in bounds])
     return [tuple(np.flatnonzero(meeting).tolist()) for meeting in np.unique(inside, axis=1).T]
+
+
+def _are_of_rows(charges: Sequence[Charge]) -> bool:
+    """True if the privacy unit of charges, which is one, is a row; of none too."""
+    units = {charge.guarantee.spelled_unit: charge.guarantee.unit for charge in charges}
+    if len(units) > 1:
+        raise BudgetError(
+            f"expected one privacy unit for all releases of these labels, found {', '.join(sorted(units.values()))}; "
+            "use the unit of the earlier release"
+        )
+    return not units.keys() - {"row"}
+
+
+def _largest_sums(charges: Sequence[Charge]) -> tuple[Decimal, Decimal]:
+    """The largest sum of epsilons, and of deltas, of the charges that meet in one unit.
+
+    Of rows, one pass over the ends of ranges in order: a sum changes nowhere else.
+    """
+    epsilons = [_exactly(charge.guarantee.epsilon) for charge in charges]
+    deltas = [_exactly(charge.guarantee.delta) for charge in charges]
+    if not _are_of_rows(charges):
+        return sum_of(epsilons), sum_of(deltas)
+    bounds = [np.array(charge.rows.ranges, dtype=np.int64).reshape(-1, 2) for charge in charges]
+    edges = np.unique(np.concatenate(bounds)) if bounds else np.arange(0)
+    places = [np.searchsorted(edges, each) for each in bounds]
+
+    def largest(costs: Sequence[Decimal]) -> Decimal:
+        steps = np.full(len(edges), Decimal(0), dtype=object)
+        with localcontext(EXACT):
+            for cost, place in zip(costs, places, strict=True):
+                steps[place[:, 0]] += cost
+                steps[place[:, 1]] -= cost
+            return max(np.cumsum(steps), default=Decimal(0))
+
+    return largest(epsilons), largest(deltas) if any(deltas) else Decimal(0)
 
 
 @dataclass(frozen=True)
@@ -373,9 +402,6 @@ class _Total:
             apart=exact_sum(each.delta for each in guarantees if each.rho is None),
             leans_on_rho=any(each.delta and each.rho is not None for each in guarantees),
         )
-
-    def by_sums(self) -> tuple[Decimal, Decimal]:
-        return self.epsilon, self.delta
 
 
 def _largest_cost(
