@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -31,7 +31,7 @@ from labeldp.errors import InputError
 from labeldp.release import tables
 
 if TYPE_CHECKING:
-    from labeldp.bounds.planning import Conventions
+    from labeldp.bounds.planning import Conventions, Forecast
     from labeldp.cli._public_shape import PublicShape
     from labeldp.privacy import LabelSpace
     from labeldp.release import Answer, Release, TableRelease
@@ -255,27 +255,30 @@ def plan(
         wide = shape.dimension.participation if shape.dimension is not None else 0.0
     if len([True for known in (expected.shares, expected.from_, purchase.buy) if known is not None]) > 1:
         raise InputError("expected one of --shares, --from and --buy for the distribution of labels, found several")
-    expected.conventions(wide, space, sources)  # what is wrong with the options is refused before anything is bought
     if figure is not None:
         render.check_figure(figure)
     if report is not None:
         require_extra("report", "jinja2")
         render.check_page(report)
+
+    def answers(**more: Any) -> tuple[partial[Forecast], Forecast, bounds.Limits | None]:
+        """The forecast as a function of epsilon, at the epsilon asked for, and the bounds of the papers there."""
+        rows, trust, known = shape.rows, expected.trust, expected.conventions(wide, space, sources)
+        forecasting = partial(planning.forecast, space, rows, trust=trust, conventions=known, units=shape.units)
+        forecast = forecasting(_EXAMPLE if example else epsilon, target=expected.target, **more)
+        at = forecast.epsilon if limits else None
+        proven = None if at is None else bounds.limits(space, rows, at, trust=trust, conventions=known)
+        return forecasting, forecast, proven
+
+    if purchase.buy is not None:
+        answers(epsilons=())  # what is wrong with the options is refused before anything is bought
     bought = purchase.bought(source, table, label_space, page=report is not None)
     if bought is not None:
         sources.append(release.Answer.load(bought.output))
         if not json_:
             show(*render.on_terminal(results.purchase_part(bought)), "")
             notes_on_terminal(bought.notes)
-    conventions = expected.conventions(wide, space, sources)
-    forecasting = partial(
-        planning.forecast, space, shape.rows, trust=expected.trust, conventions=conventions, units=shape.units
-    )
-    forecast = forecasting(_EXAMPLE if example else epsilon, target=expected.target)
-    proven = None
-    if limits and forecast.epsilon is not None:
-        rows, at = shape.rows, forecast.epsilon
-        proven = bounds.limits(space, rows, at, trust=expected.trust, conventions=conventions)
+    forecasting, forecast, proven = answers()
     planned = results.Planned.of(
         forecast,
         table.named_unit or _ROW,
@@ -283,7 +286,7 @@ def plan(
         declared=table.unit is not None,
         example=example,
         bought=bought is not None,
-        labels=results.labels_sentence(conventions.shares, space),
+        labels=results.labels_sentence(forecast.shares, space),
         features=shape.dimension,
         limits=proven,
     )
