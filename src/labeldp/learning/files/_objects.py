@@ -17,6 +17,7 @@ import numpy as np
 
 from labeldp._shapes import Bool
 from labeldp.learning.files._arrays import name_of, number_type
+from labeldp.learning.files._boosted_trees import are_sound_trees
 
 #: The most characters of an array of texts, each of which takes the room of the longest.
 _MOST_CHARACTERS = 1 << 26
@@ -241,6 +242,14 @@ def _is_sound(tree: Any, categories: Bool[np.ndarray, "d"]) -> bool:
     )
 
 
+def _has_sound_text(model: Any) -> bool:
+    """True if LightGBM's trees are sound; of two classes one score is fitted."""
+    if not getattr(model, "model_", ""):
+        return True  # not fitted, or the constant
+    scores = len(getattr(model, "_start", "1"))  # a number has one
+    return are_sound_trees(model.model_, int(model.n_features_in_), 1 if scores == 2 else scores)
+
+
 def _has_sound_centres(model: Any) -> bool:
     """True if centres have as many features as rows: compiled code does not look."""
     return not hasattr(model, "cluster_centers_") or bool(
@@ -259,6 +268,7 @@ def _has_sound_words(model: Any) -> bool:
 _SOUND: Mapping[str, Callable[[Any], bool]] = MappingProxyType(
     {
         **dict.fromkeys(("HistGradientBoostingClassifier", "HistGradientBoostingRegressor"), _has_sound_trees),
+        **dict.fromkeys(("BoostingClassifier", "BoostingRegressor"), _has_sound_text),
         **dict.fromkeys(("KMeans", "MiniBatchKMeans"), _has_sound_centres),
         **dict.fromkeys(("TextWords", "TextComponents"), _has_sound_words),
     }
