@@ -1,5 +1,6 @@
 """Arrays beside a text in a file: they are read again, by others too, and a file that contradicts itself is refused."""
 
+import copy
 import json
 import struct
 from types import SimpleNamespace
@@ -10,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors import safe_open
 from sklearn.cluster import KMeans
+from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.neighbors import NearestNeighbors
 
 from labeldp.learning.files import described, restored
 from labeldp.learning.files._arrays import read_arrays, write_arrays
@@ -223,6 +226,25 @@ def test_centres_of_other_features_are_refused():
     assert restored(*described(model)).n_features_in_ == 2
     model.cluster_centers_ = model.cluster_centers_[:, :1].copy()
     with pytest.raises(ValueError, match="KMeans whose parts fit together"):
+        restored(*described(model))
+
+
+@pytest.mark.parametrize(
+    ("estimator", "setting"),
+    [
+        (ColumnTransformer([("all", "passthrough", [0])]), "n_jobs"),
+        (NearestNeighbors(n_neighbors=1), "n_jobs"),
+        (KMeans(2, n_init=1), "_n_threads"),
+    ],
+)
+@pytest.mark.parametrize("number", [24, -1])
+def test_a_file_does_not_say_how_many_processes_start(number, estimator, setting):
+    """Whoever opens a model of a few kilobytes would start as many as it likes."""
+    model = copy.deepcopy(estimator).fit(np.eye(4))
+    setattr(model, setting, 1)
+    assert getattr(restored(*described(model)), setting) == 1
+    setattr(model, setting, number)
+    with pytest.raises(ValueError, match="of one process"):
         restored(*described(model))
 
 

@@ -185,14 +185,19 @@ def _type_of(name: str) -> Any:
 
 def _object(name: str, state: dict[str, Any]) -> Any:
     """An object of a type with these attributes."""
-    kind = _type_of(name)
-    _, make = _OWN.get(name, (None, None))
-    if make is not None:
-        return make(kind, state)
-    value = object.__new__(kind)
-    vars(value).update(state)
+    _, make = _OWN.get(name, (None, _with_attributes))
+    value = make(_type_of(name), state)
+    if any(getattr(value, setting, None) not in (None, 1) for setting in _WORKERS):
+        raise ValueError(f"expected a {name} of one process, found one of several")
     if name in _SOUND and not _SOUND[name](value):
         raise ValueError(f"expected a {name} whose parts fit together, found another")
+    return value
+
+
+def _with_attributes(kind: Any, state: dict[str, Any]) -> Any:
+    """An object of a type that was never called."""
+    value = object.__new__(kind)
+    vars(value).update(state)
     return value
 
 
@@ -264,6 +269,8 @@ def _has_sound_words(model: Any) -> bool:
     return len(model.weights_) == len(model.words_) == len(getattr(model, "components_", model.weights_))
 
 
+#: Attributes that say how many processes or threads an object starts: where it is used, that is not a file's to say.
+_WORKERS = ("n_jobs", "_n_threads")
 #: Checks of objects whose compiled code trusts what they hold, or that meet what does not fit at some rows alone.
 _SOUND: Mapping[str, Callable[[Any], bool]] = MappingProxyType(
     {
