@@ -1,10 +1,13 @@
 """The distribution of labels from releases and answers, against the labels."""
 
+import re
+
 import numpy as np
 import pytest
 
 import labeldp as dp
-from labeldp.bounds import Conventions, counting_space, forecast, label_shares
+from labeldp.bounds import Conventions, UnitSizes, counting_space, forecast, label_shares
+from labeldp.bounds.planning import check_counts
 from labeldp.errors import InputError
 
 ROWS = 20_000
@@ -111,3 +114,20 @@ def test_what_tells_no_distribution_is_refused(sources):
     """Noise that hides the spread, a channel without squares, and other answers are refused in words."""
     with pytest.raises(InputError, match=r"expected .* found"):
         label_shares(*sources(dp.Curator(AMOUNTS, SCALE, budget=9.0), dp.Curator(NAMES, LETTERS, budget=9.0)))
+
+
+@pytest.mark.parametrize(("rows", "most", "space"), [(2000, 4, SCALE), (100, 1, dp.Interval(0, 2, 1)), (60, 7, SCALE)])
+def test_counts_whose_noise_hides_even_labels_are_refused_before(rows, most, space):
+    """The message names the least epsilon, in two digits, at which labels on every point alike have a clear spread."""
+    units = UnitSizes((1, most), (rows - most, most))
+    with pytest.raises(InputError, match="noise hides") as refused:
+        check_counts(space, rows, 0.01, units)
+    least = float(re.search(r"--buy (\S+)", str(refused.value))[1])
+    check_counts(space, rows, least, units)
+    check_counts(LETTERS, rows, 0.01, units)
+    places = np.array(counting_space(space).points) / space.high * 2 - 1
+    query = dp.NoisyHistogram(counting_space(space), 0.8 * least)
+    noise = query.deviation(query.law(most)) * np.sqrt(np.sum(places**4)) / rows
+    assert 1.0 < 2.0 * noise / np.mean(places**2) < 1.3
+    with pytest.raises(InputError, match="noise hides"):
+        check_counts(space, rows, 0.8 * least, units)

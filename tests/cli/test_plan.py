@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from labeldp import Ledger, verify
+from labeldp.bounds import planning
 
 
 def table_with(path, labels):
@@ -133,6 +134,20 @@ def test_counts_are_bought_charged_and_used(run, tmp_path):
     assert (run(*released, "--epsilon", 0.8).code, (tmp_path / "out").exists()) == (1, False)
     assert run(*released, "--epsilon", 0.7).code == 0
     assert len(Ledger(ledger).entries()) == 2
+
+
+def test_a_plan_from_counts_that_noise_hides_assumes_even_labels(run, tmp_path, monkeypatch):
+    """It says so, after a purchase and from the folder, and takes a spread that is stated."""
+    monkeypatch.setattr(planning, "check_counts", lambda *_: None)  # so that noise hides them for certain
+    given = (table_with(tmp_path / "t.csv", range(400)), "--label", "y", "--interval", "0,500,1", "--unit", "row")
+    for source in (("--buy", 0.001, "--output", tmp_path / "counts"), ("--from", tmp_path / "counts")):
+        ran = run("plan", *given, *source)
+        assert (ran.code, ran.err) == (0, "")
+        assert "Assumed: labels spread evenly over their range" in ran.out
+        assert "Noise hides the spread of labels in what was released of them" in ran.out
+    stated = run("plan", *given, *source, "--spread", 9).out
+    assert "labels have a standard deviation of 9" in stated
+    assert "Noise hides" not in stated
 
 
 def page_of(run, source, *options, name="epsilon.html"):

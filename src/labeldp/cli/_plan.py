@@ -103,7 +103,8 @@ class ForecastOptions:
 
     def conventions(self, dimension: float, space: LabelSpace, sources: Sequence[Release | Answer]) -> Conventions:
         """The assumptions, stated or by default."""
-        known = planning.label_shares(*sources, space=space).tolist() if sources else None
+        shares = planning.shares_unless_hidden(*sources, space=space) if sources else None
+        known = None if shares is None else shares.tolist()
         if self.shares is not None:
             known = [number_of(text, "--shares") for text in self.shares.split(",")]
         return planning.Conventions(dimension, self.explained, self.spread, known)
@@ -177,7 +178,7 @@ class PurchaseOptions:
     spending: SpendingOptions
 
     def bought(
-        self, source: Place | None, table: TableOptions, space: SpaceOptions, *, page: bool
+        self, source: Place | None, table: TableOptions, shape: PublicShape, space: SpaceOptions, *, page: bool
     ) -> TableRelease | None:
         """Count the labels of a table with noise, if that was asked for; a page reads the ledger without it."""
         if self.buy is None:
@@ -196,6 +197,7 @@ class PurchaseOptions:
         declared = cli_release.SpaceOptions(space.classes, space.interval, self.missing or "refuse").of(
             tables.open_table(given, table.label)
         )
+        planning.check_counts(declared, shape.rows, self.buy, shape.units)
         output: Place = source.with_name(f"{source.name}.counts") if self.output is None else self.output
         with progress() as bar:
             return release.release_table(
@@ -272,7 +274,7 @@ def plan(
 
     if purchase.buy is not None:
         answers(epsilons=())  # what is wrong with the options is refused before anything is bought
-    bought = purchase.bought(source, table, label_space, page=report is not None)
+    bought = purchase.bought(source, table, shape, label_space, page=report is not None)
     if bought is not None:
         sources.append(release.Answer.load(bought.output))
         if not json_:
@@ -285,6 +287,7 @@ def plan(
         people=shape.people,
         declared=table.unit is not None,
         example=example,
+        hidden=bool(sources) and "shares" in forecast.defaults,
         bought=bought is not None,
         labels=results.labels_sentence(forecast.shares, space),
         features=shape.dimension,

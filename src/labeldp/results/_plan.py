@@ -43,6 +43,10 @@ _MEAN = "always predicting the mean"
 #: The head of the column that names the best mechanism and the default.
 _MARKS = ""
 _EXAMPLE = "No --epsilon was given: 1 is an example."
+_HIDDEN = (
+    "Noise hides the spread of labels in what was released of them, so the plan assumes that they spread evenly over "
+    "the range. State --spread, or release or buy at a larger epsilon."
+)
 _NOTE = (
     "Effective rows: the release is about as informative as this many rows with true labels (within a factor of two in "
     "16 of 19 tests, experiments/effective_rows.md); at most: for any statistic of labels, reached where features "
@@ -96,7 +100,8 @@ class Planned:
         unit: The column of the privacy unit, or ``"row"``.
         over_epsilon: The mechanism that a release takes at each epsilon.
         forecast: Every mechanism.
-        notes: Remarks on columns that may be people, and on the epsilon that was taken as an example.
+        notes: Remarks on columns that may be people, on the epsilon that was taken as an example, and on the spread of
+            labels that noise hides.
         whom: What the guarantee is about, if a unit is not a person.
         bought: True if counts of the labels were bought for this plan.
         labels: What is known of the distribution of labels; empty where nothing is.
@@ -123,10 +128,12 @@ class Planned:
         people: Sequence[Identity] = (),
         declared: bool = False,
         example: bool = False,
+        hidden: bool = False,
         **more: str | bool | EffectiveDimension | Limits | None,
     ) -> Planned:
         """The findings of a forecast."""
-        notes = ([_EXAMPLE] if example else []) + (_on_people(people, declared=declared) if unit == "row" else [])
+        notes = [note for note, due in ((_EXAMPLE, example), (_HIDDEN, hidden)) if due]
+        notes += _on_people(people, declared=declared) if unit == "row" else []
         whom = "one row" if unit == "row" and people else "a person"
         return cls(unit, forecast.over_epsilon, forecast, tuple(notes), whom, **more)  # type: ignore[arg-type]
 

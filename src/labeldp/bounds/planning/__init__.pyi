@@ -10,6 +10,8 @@ from ._forecast import Goal as Goal
 from ._forecast import Option as Option
 from ._forecast import forecast as forecast
 from ._forecast import plan as plan
+from ._label_shares import check_counts as check_counts
 from ._label_shares import counting_space as counting_space
 from ._label_shares import label_shares as label_shares
+from ._label_shares import shares_unless_hidden as shares_unless_hidden
 from ._conventions import UnitSizes as UnitSizes

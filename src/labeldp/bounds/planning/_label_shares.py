@@ -9,8 +9,9 @@ import numpy as np
 from scipy.optimize import minimize
 
 from labeldp._shapes import Float
+from labeldp.bounds.planning._conventions import UnitSizes
 from labeldp.errors import InputError
-from labeldp.mechanisms.queries import Counts, NoisyMean, NoisyQuantile
+from labeldp.mechanisms.queries import Counts, NoisyHistogram, NoisyMean, NoisyQuantile
 from labeldp.privacy import Interval, LabelSpace
 from labeldp.privacy.channels import candidate_sizes, nearest_distributions
 from labeldp.release import Answer, Release
@@ -24,6 +25,10 @@ _CLEAR = 2.0
 
 #: A function of labels on [-1, 1], and its mean.
 Moment = tuple[Callable[[np.ndarray], np.ndarray], float]
+
+
+class _HiddenSpreadError(InputError):
+    """Noise that hides the spread of numeric labels."""
 
 
 def label_shares(*sources: Release | Answer, space: LabelSpace | None = None) -> Float[np.ndarray, "k"]:
@@ -80,6 +85,42 @@ def counting_space(space: LabelSpace) -> LabelSpace:
     return Interval(space.low, space.high, (space.high - space.low) / (_MOST_POINTS - 1), space.missing)
 
 
+def shares_unless_hidden(*sources: Release | Answer, space: LabelSpace) -> Float[np.ndarray, "k"] | None:
+    """The probabilities of ``label_shares``; None where noise hides the spread of numeric labels."""
+    try:
+        return label_shares(*sources, space=space)
+    except _HiddenSpreadError:
+        return None
+
+
+def check_counts(space: LabelSpace, rows: int, epsilon: float, units: UnitSizes | None = None) -> None:
+    """Refuse noisy counts of numeric labels before they are bought, if labels may spread evenly and noise hides it.
+
+    Args:
+        space: The declared label space.
+        rows: Number of rows.
+        epsilon: The epsilon of the counts.
+        units: The rows by the size of their unit, which the epsilon covers; by default each row is one.
+
+    Raises:
+        InputError: Noise would hide the spread; the message names an epsilon at which it would not.
+    """
+    if not isinstance(space, Interval):
+        return
+    query = NoisyHistogram(counting_space(space), epsilon)
+    squares = np.linspace(-1.0, 1.0, query.space.size) ** 2
+    noise = _variance_noise(squares, query.deviation(query.law(1 if units is None else units.most)))
+    times = _CLEAR * noise / rows / float(squares.mean())
+    if times >= 1.0:
+        least = epsilon * times  # noise is at most in proportion to 1 / epsilon
+        digit = 10.0 ** (math.floor(math.log10(least)) - 1)
+        raise InputError(
+            f"at epsilon {epsilon:g} noise hides the spread of {rows:,} labels, even if they spread evenly over the "
+            f"range; pass --buy {math.ceil(least / digit) * digit:.2g} or more (much more if most are alike), "
+            "a coarser --interval, or --spread instead"
+        )
+
+
 def _check_space(found: LabelSpace, wanted: LabelSpace) -> None:
     both = isinstance(found, Interval), isinstance(wanted, Interval)
     if both[0] != both[1] or (not both[0] and found.size != wanted.size):
@@ -99,7 +140,7 @@ def _shares_of(source: Release | Answer) -> Float[np.ndarray, "k"] | None:
         if isinstance(source.space, Interval):
             places = np.linspace(-1.0, 1.0, len(shares))
             squares = (places - shares @ places) ** 2
-            noise = source.reading.deviation * math.sqrt(cells * float(squares @ squares))
+            noise = _variance_noise(squares, source.reading.deviation * math.sqrt(cells))
             _check_clear(float(shares @ squares), noise / source.rows, source.rows)
         return shares
     if isinstance(source.space, Interval):
@@ -138,10 +179,15 @@ def _moments_of(source: Release | Answer) -> list[Moment]:
     )
 
 
+def _variance_noise(squares: Float[np.ndarray, "k"], deviation: float) -> float:
+    """The standard deviation of a sum of squared distances by counts with noise."""
+    return deviation * math.sqrt(float(squares @ squares))
+
+
 def _check_clear(variance: float, error: float, rows: int) -> None:
     """Refuse a variance that noise hides."""
     if not variance > _CLEAR * error:
-        raise InputError(
+        raise _HiddenSpreadError(
             f"expected enough rows to tell the spread of the labels, found {rows} with noise that hides it; state "
             "--spread, or use a release or counts of the labels at a larger epsilon"
         )
