@@ -1,6 +1,6 @@
 """Keyword validators: each takes a value and its name, and returns the value in the type that is used.
 
-Also a filter that makes foreign text safe to print.
+Also a filter that makes foreign text safe to print, and warnings where the library was called.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ import difflib
 import math
 import numbers
 import re
+import sys
+import warnings
 from collections.abc import Iterable
 from typing import TypeVar
 from unicodedata import category
@@ -159,6 +161,14 @@ def among(value: T, name: str, known: Iterable[object]) -> T:
         meant = nearest(value, map(str, choices)) if isinstance(value, str) else ""
         raise InputError(f"expected {name} among {', '.join(map(str, choices))}, found {value!r}{meant}")
     return value
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn where this library was called, however deep inside: Python skips the frames of a package only from 3.12."""
+    depth, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("labeldp."):
+        depth, frame = depth + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=depth)
 
 
 def printable(text: str) -> str:

@@ -431,12 +431,14 @@ def test_hidden_content_does_not_travel(plain, tmp_path):
 
 
 def test_a_loaded_release_knows_the_order_of_its_rows(plain, tmp_path):
-    """Features that were read from the folder and shuffled are refused; those with names of their own are not."""
+    """Features that were read from the folder and shuffled are refused; numbers of their own are warned of."""
     folder = plain.save(tmp_path / "out", pa.table({"x": np.arange(60.0)}), keep=["x"])
     release, features = dp.Release.load(folder), pd.read_parquet(folder, columns=["x"])
     release.targets(features)
     release[:20].targets(features[:20])
-    release.targets(features.set_index(features["x"] + 1_000))
+    with pytest.warns(UserWarning, match="paired by position"):
+        release.targets(features.set_index(features["x"] + 1_000))
+    release.targets(features.set_index("p" + features["x"].astype(str)))
     for others in (features[::-1], features.sample(frac=1.0, random_state=0)):
         with pytest.raises(RowsError, match="found the same rows in another order"):
             release.targets(others)

@@ -1,7 +1,9 @@
 """Rows are matched by the index of labels and features, where both have one; by position otherwise."""
 
+import contextlib
 import io
 import pickle
+from pathlib import Path
 
 import joblib
 import numpy as np
@@ -53,6 +55,8 @@ INDEXES = {
     "times": pd.date_range("2026-01-01", periods=ROWS),
     "floats": pd.Index(np.arange(ROWS) * 0.5 + 0.25),
 }
+#: Other whole numbers than 0 .. n - 1, which may be those of other rows.
+NUMBERED = ("from one", "part")
 SHUFFLE = np.random.default_rng(0).permutation(ROWS)
 
 
@@ -63,6 +67,11 @@ def learned(features, release):
     except RowsError:
         return False
     return True
+
+
+def warned(there=True):
+    """A context in which there is a warning of rows that are paired by position, or none."""
+    return pytest.warns(UserWarning, match="paired by position") if there else contextlib.nullcontext()
 
 
 @pytest.fixture(params=INDEXES)
@@ -165,25 +174,42 @@ def test_a_folder_holds_no_index(tmp_path):
 
 @pytest.mark.parametrize("name", [each for each in INDEXES if each not in ("default", "permuted")])
 def test_an_index_that_was_reset_says_nothing(name):
-    """0 .. n - 1 on one side, as of a transformer's output, is compared with no other index, also after a split."""
+    """0 .. n - 1 on one side, as of a transformer's output, refuses no other index, and warns of whole numbers."""
     frame = table(INDEXES[name])
     fresh = pd.DataFrame(StandardScaler().fit_transform(frame[["age"]]), columns=["age"])
-    assert learned(fresh, released(frame))
     numbered = released(frame.reset_index(drop=True))
-    assert learned(frame[["age"]], numbered)
+    with warned(name in NUMBERED):
+        assert learned(fresh, released(frame))
+    with warned(name in NUMBERED):
+        assert learned(frame[["age"]], numbered)
     train = np.sort(SHUFFLE[:40])
-    assert learned(frame[["age"]].iloc[train].reset_index(drop=True), numbered[train])
+    with warned():
+        assert learned(frame[["age"]].iloc[train].reset_index(drop=True), numbered[train])
     transformer = ColumnTransformer([("age", StandardScaler(), ["age"])])
     assert learned(transformer.fit_transform(frame[["age"]].iloc[train]), released(frame)[train])
 
 
+@pytest.mark.parametrize("rows", [(slice(1, None), slice(-1)), (slice(-1), slice(1, None)), (SHUFFLE[:30], slice(30))])
+def test_labels_and_features_of_other_rows_are_warned_of(rows, tmp_path):
+    """Rows that are off by one, or a sample beside the first ones, look like an index that was reset on one side."""
+    labels, features = (table().iloc[each] for each in rows)
+    release = released(labels)
+    with warned() as caught:
+        SoftmaxRegression(l2=1.0).fit(features[["age"]], release)
+    with warned() as saved:
+        release.save(tmp_path / "shared", features, keep=["age"])
+    assert not any(Path(dp.__file__).parent in Path(each.filename).parents for each in (*caught, *saved))
+    assert learned(features[["age"]].reset_index(drop=True), released(labels.reset_index(drop=True)))
+
+
 def test_parts_of_numbered_rows_are_compared_with_numbers_alone():
-    """Parts of 0 .. n - 1 match their own numbers, refuse other numbers below n, and say nothing about names."""
+    """Parts of 0 .. n - 1 match their own numbers, refuse others below n, warn above, and say nothing about names."""
     release, frame = released(table()), table()[["age"]]
     part = release[10:30]
     assert learned(frame[10:30], part)
     assert learned(frame.set_axis(INDEXES["texts"])[10:30], part)
-    assert learned(frame.set_axis(np.arange(ROWS) + 1000)[10:30], part)
+    with warned():
+        assert learned(frame.set_axis(np.arange(ROWS) + 1000)[10:30], part)
     with pytest.raises(RowsError, match=OTHERS):
         SoftmaxRegression(l2=1.0).fit(frame[11:31], part)
 
@@ -324,7 +350,8 @@ def test_parameters_of_rows_in_another_order_cost_nothing(name):
     assert ORDER in error
     assert (curator.spent, curator.charges) == ((0.0, 0.0), ())
     for given in (features, features.reset_index(drop=True)):
-        curator, error = requested(MECHANISMS[name](given), frame)
+        with warned("Arrow" in name and given is not features):
+            curator, error = requested(MECHANISMS[name](given), frame)
         assert not error
         assert curator.spent[0] > 0
 

@@ -7,13 +7,12 @@ of independent totals of units, and their covariance is that of the totals.
 from __future__ import annotations
 
 import math
-import sys
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from labeldp import _checks
 from labeldp._documented import documented_in
 from labeldp._shapes import Bool, Float, Int
 from labeldp.release import Release, unit_numbers
@@ -179,16 +178,12 @@ class Units:
 
 
 def _warn() -> None:
-    """Warn of missing units, where this library was called."""
-    depth, frame = 1, sys._getframe()  # as warnings skips the frames of a package only from 3.12
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("labeldp."):
-        depth, frame = depth + 1, frame.f_back
-    warnings.warn(
+    """Warn of missing units."""
+    _checks.warn(
         "Several rows of this release may be of one privacy unit, and nothing says which: they are taken as "
         "independent, so models and scores may look far too good. Pass the unit of each row (groups= in fit, units= in "
         "a metric), or 'rows' if rows are independent",
         UnitsWarning,
-        stacklevel=depth,
     )
 
 

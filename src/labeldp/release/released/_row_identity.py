@@ -137,10 +137,10 @@ class RowIdentity:
         return places is not None and np.array_equal(self.digests, places.digests)
 
     def check(self, found: RowIdentity | None, what: str) -> None:
-        """Refuse rows that are known to be others.
+        """Refuse rows that are known to be others, and warn of those that may be.
 
         An index 0 .. n - 1 says nothing about rows with names, and an index nothing about identities, unless one is
-        the other in another order.
+        the other in another order. Beside other whole numbers it may be that of other rows, or an index that was reset.
 
         Raises:
             RowsError: Both have an index, and these are not equal.
@@ -149,11 +149,17 @@ class RowIdentity:
             return
         if np.array_equal(np.sort(self.digests), np.sort(found.digests)):
             self._refuse(found, what, "the same rows in another order")
-        if found.kind == "numbers" or self.kind == "identity":
+        if self.kind == "identity":
             return
         (low, high), (least, most) = self.numbers, found.numbers
-        if self.kind == "index" or low <= least <= most <= high:
+        if found.kind == "index" and (self.kind == "index" or low <= least <= most <= high):
             self._refuse(found, what, "other rows")
+        if _NO_NUMBERS not in (self.numbers, found.numbers):
+            _checks.warn(
+                f"The index of {what} is not that of the labels, and one of them may have been reset: rows are paired "
+                "by position. Align them, such as by frame.loc[labels.index] before the release. If their order is "
+                "right, reset both (reset_index(drop=True)), or pass an array (frame.to_numpy())"
+            )
 
     def _refuse(self, found: RowIdentity, what: str, why: str) -> NoReturn:
         row = int(np.argmax(self.digests != found.digests))
