@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import sklearn.calibration
 import sklearn.ensemble
@@ -24,7 +25,7 @@ import sklearn.semi_supervised
 import labeldp.learning.metrics
 import labeldp.learning.sklearn
 from labeldp import Classes, Curator
-from labeldp.errors import NotTrueLabelsError
+from labeldp.errors import InputError, NotTrueLabelsError
 from labeldp.learning.sklearn import CalibratedClassifier, ReleasedLabelClassifier, SoftmaxRegression
 
 PAGE = Path(__file__).parents[1] / "docs/guide/tools.md"
@@ -107,6 +108,51 @@ def test_a_refusal_says_what_to_use_instead(call, message):
     """Scores, displays, thresholds and held-out probabilities of scikit-learn have a way out in their messages."""
     with pytest.raises((NotTrueLabelsError, ValueError), match=message):
         eval(call, places())  # noqa: S307
+
+
+MISSING, OTHERS = "found missing values in the column 'b'", "found values that are no real numbers in the column 'b'"
+#: Columns that no learner of numbers takes, and what is said of them.
+COLUMNS = {
+    "whole numbers and none": (pd.array([1, None] * 75, dtype="Int64"), MISSING),
+    "truth and none": (pd.array([True, None] * 75, dtype="boolean"), MISSING),
+    "objects and none": (np.array([1.0, None] * 75, dtype=object), MISSING),
+    "floats and none": ([0.5, np.nan] * 75, MISSING),
+    "nothing": ([None] * 150, MISSING),
+    "texts": (["u", "v"] * 75, OTHERS),
+    "texts and none": (pd.array(["u", None] * 75, dtype="string"), OTHERS),
+    "categories": (pd.Categorical(["u", "v"] * 75), OTHERS),
+    "dates": (pd.date_range("2026-01-01", periods=150), OTHERS),
+    "dates of a zone": (pd.date_range("2026-01-01", periods=150, tz="UTC"), OTHERS),
+    "complex numbers": (np.ones(150) * 1j, OTHERS),
+    "infinity": ([0.5, -np.inf] * 75, "found infinity in the column 'b'"),
+}
+
+
+@pytest.mark.parametrize("case", COLUMNS)
+@pytest.mark.parametrize("learner", ["model", "ReleasedLabelClassifier(LogisticRegression())"])
+def test_a_column_that_is_not_learned_from_is_named(learner, case):
+    """It is refused for what it has, in a frame or an Arrow table, at a fit and at a prediction."""
+    names, (values, message) = places(), COLUMNS[case]
+    model, release = eval(learner, names), names["release"]  # noqa: S307
+    frame = pd.DataFrame({"a": names["X"][:, 0], "b": names["X"][:, 1]})
+    odd = frame.assign(b=values)
+    with pytest.raises(InputError, match=message):
+        model.fit(odd, release)
+    model.fit(frame, release)
+    with pytest.raises(InputError, match=message):
+        model.predict(odd)
+    if case in ("texts", "floats and none"):
+        with pytest.raises(InputError, match=message):
+            model.predict(pa.Table.from_pandas(odd))
+    with pytest.raises(InputError, match="at least one column of features, found none"):
+        model.fit(frame[[]], release)
+
+
+def test_a_column_of_numbers_in_any_container_is_learned_from():
+    """Whole numbers that may be missing and are not, and texts and categories of numbers, are numbers."""
+    names = places()
+    for values in (pd.array([1, 2] * 75, dtype="Int64"), pd.Categorical([1, 2] * 75), ["1", "2"] * 75):
+        names["model"].fit(pd.DataFrame({"a": names["X"][:, 0], "b": values}), names["release"])
 
 
 def test_a_search_by_true_labels_says_which_scorer_to_pass():

@@ -5,7 +5,7 @@ The latter without pandas, which pyarrow itself would load: a fifth of a second.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -99,6 +99,10 @@ class Columns:
             )
         keys, self._pick = access
         self.names = list(map(str, keys))
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        """The name of each column, and its values in the container that they are in."""
+        return ((name, self._pick([place])[0]) for place, name in enumerate(self.names))
 
     def __len__(self) -> int:
         """The number of rows: those of the first column that can be read."""

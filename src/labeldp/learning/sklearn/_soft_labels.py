@@ -15,10 +15,10 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from labeldp._shapes import Float, Int
-from labeldp.columns import floats_or_none, kind_of
-from labeldp.errors import InputError, NotTrueLabelsError, RowsError
+from labeldp.columns import Columns, floats_or_none, kind_of, result_or_none
+from labeldp.errors import InputError, LabelDPError, NotTrueLabelsError, RowsError
 from labeldp.learning.choice import Held, OneSetting
-from labeldp.learning.features import indexable_rows, row_count, take_rows
+from labeldp.learning.features import indexable_rows, missing_values, row_count, take_rows
 from labeldp.learning.losses import gain
 from labeldp.privacy import LabelSpace, columns_in_order, predicted_columns
 from labeldp.release import Release, check_same_rows
@@ -173,26 +173,65 @@ def of_features(call: Callable[..., Any], features: Any, *arguments: Any, **name
     """The result of a function of features in another library, whose message may quote values that are no numbers.
 
     Raises:
-        InputError: It fails, and features are no matrix of real numbers, or a column has an infinite one.
-        ValueError: It fails on a matrix of real numbers, such as for its shape or for missing values.
+        InputError: It fails, and features are no matrix of real numbers, or a column has an infinite one, or a missing
+            one that the function does not take.
+        ValueError: It fails on a matrix of real numbers, such as for its shape.
     """
     try:
         return call(features, *arguments, **named)
-    except ValueError:
-        numbers = None if issparse(features) else floats_or_none(features)
-        if numbers is not None and numbers.ndim == 2 and (infinite := np.isinf(numbers).any(axis=0)).any():
-            place = int(np.argmax(infinite))
-            name = getattr(features, "columns", range(numbers.shape[1]))[place]
-            raise InputError(
-                f"expected finite features, found infinity in the column {name!r}; give a number, or NaN where the "
-                "learner takes missing values"
-            ) from None
-        if issparse(features) or (numbers is not None and numbers.ndim == 2):
+    except LabelDPError:
+        raise
+    except (ValueError, TypeError) as error:  # a type error of an array is scikit-learn's contract
+        explained = isinstance(error, ValueError) or hasattr(features, "columns")
+        problem = _problem_of(features, "NaN" in str(error)) if explained else ""
+        if not problem:
             raise
-    raise InputError(
-        f"expected features in rows and columns that the learner takes, found others ({kind_of(features)}). Reshape "
-        "your data if it has no columns, and encode texts and categories as numbers. Complex data not supported"
-    )
+    raise InputError(problem)
+
+
+def _problem_of(features: Any, missing: bool) -> str:
+    """What keeps features from being a matrix of finite numbers; empty if nothing does, and of sparse ones.
+
+    Args:
+        features: Features in any container.
+        missing: True if NaN is no number either.
+    """
+    columns: list[tuple[object, Any]]
+    if issparse(features):
+        return ""
+    if hasattr(features, "columns"):
+        columns = list(Columns(indexable_rows(features)))
+        if not columns:
+            return "expected at least one column of features, found none"
+    else:
+        numbers = floats_or_none(features)
+        if numbers is None or numbers.ndim != 2:
+            return (
+                f"expected features in rows and columns that the learner takes, found others ({kind_of(features)}). "
+                "Reshape your data if it has no columns, and encode texts and categories as numbers. Complex data not "
+                "supported"
+            )
+        columns = list(enumerate(numbers.T))
+    return next(filter(None, (_problem_of_column(name, values, missing) for name, values in columns)), "")
+
+
+def _problem_of_column(name: object, values: Any, missing: bool) -> str:
+    """What a column has that is no finite number; empty if it has nothing else."""
+    array, numbers = result_or_none(lambda: np.asarray(values)), floats_or_none(values)
+    if numbers is not None and np.isinf(numbers).any():
+        return (
+            f"expected finite features, found infinity in the column {name!r}; give a number, or NaN where the learner "
+            "takes missing values"
+        )
+    if numbers is not None and not (missing and np.isnan(numbers).any()):
+        return ""
+    if array is not None and (gaps := missing_values(array)).any() and floats_or_none(array[~gaps]) is not None:
+        what, advice = "missing values", "fill them, or give NaN in floats to a learner that takes missing values"
+    else:
+        what = "values that are no real numbers"
+        advice = "encode texts, categories and dates as numbers, or leave it out"
+    column = f"the column {name!r} ({kind_of(values)})"
+    return f"expected features that the learner takes, found {what} in {column}; {advice}"
 
 
 def check_released_rows(features: Any, release: Release) -> None:
