@@ -94,6 +94,17 @@ def test_a_plan_of_a_table_tells_its_passes(run, tmp_path, monkeypatch):
     )
 
 
+def test_stages_are_told_one_by_one(run, tmp_path, monkeypatch):
+    """Each as soon as its model is fitted, of all of them."""
+    monkeypatch.setattr(_terminal, "_PAUSE", 0.0)
+    pq.write_table(pa.table({"x": [*range(6)] * 10, "y": ["a", "b"] * 30}), tmp_path / "t.parquet")
+    given = (tmp_path / "t.parquet", "--label", "y", "--classes", "a,b", "--unit", "row", "--keep", "x")
+    done = run("stages", *given, "--epsilon", 1, "--stages", 3, "--output", tmp_path / "out")
+    assert done.code == 0, done.err
+    told = re.findall(r"^learning in stages: (\d) of 3", done.err, re.MULTILINE)
+    assert told == ["0", "1", "2", "3"]
+
+
 def test_verification_reports_its_rows(tmp_path):
     """Of the bytes of each file and of the values, up to all rows; whether anybody listens changes nothing."""
     labels, space = ["no", "yes"] * 150, Classes(["no", "yes"])

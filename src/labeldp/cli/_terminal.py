@@ -72,6 +72,7 @@ _TITLES = {
     "sums": "adding up rows",
     "trees": "growing trees",
     "learn": "fitting models",
+    "stages": "learning in stages",
     "epoch": "training",
     "coefficients": "fitting coefficients",
 }

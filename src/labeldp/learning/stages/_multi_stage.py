@@ -17,6 +17,7 @@ from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp import _checks
+from labeldp._progress import Progress, silent
 from labeldp._shapes import Bool, Float, Int
 from labeldp.errors import InputError, NotTrueLabelsError
 from labeldp.learning.features import indexable_rows, row_count, take_rows
@@ -160,18 +161,20 @@ class MultiStage(MetaEstimatorMixin, ProbabilityClassifier):
     on: On = "all"
     directory: str | Path | None = None
 
-    def fit(self, X: Any, y: Curator) -> Self:  # noqa: N803 (scikit-learn's name)
+    def fit(self, X: Any, y: Curator, *, report: Progress = silent) -> Self:  # noqa: N803 (scikit-learn's name)
         """Release a curator's labels stage by stage, and fit.
 
         Args:
             X: Features of all the curator's rows, in any form that the learner accepts: an array, sparse matrix, frame
                 or tensor, or a tuple of these.
             y: Holder of the labels.
+            report: Called with the name of the work, the number of stages done, and the number of all stages.
         """
         labels, learners, temperatures = self._prepared(X, y)
         self._set_classes(y.space)
         self.stages_: tuple[Stage, ...] = ()
         model: Any = None
+        report("stages", 0, len(temperatures))
         for number, temperature in enumerate(temperatures):
             prior = None if model is None else _prior_of(model, y.space, temperature)
             release = labels.release(number, prior)
@@ -180,6 +183,7 @@ class MultiStage(MetaEstimatorMixin, ProbabilityClassifier):
             model = self._learner(learners, number, model)
             model.fit(take_rows(labels.features, rows[used]), so_far[used])
             self.stages_ += (_stage(labels.parts[number], release, int(np.count_nonzero(used))),)
+            report("stages", number + 1, len(temperatures))
         self.release_, self.learner_ = so_far, model
         return self
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 from sklearn.pipeline import Pipeline
 
 from labeldp import _checks
-from labeldp._progress import Progress
+from labeldp._progress import Progress, silent
 from labeldp.errors import InputError, TableError
 from labeldp.learning.cells import cluster, suggested_count
 from labeldp.learning.features import columns_of, frame_of, scaling_transformer
@@ -216,7 +216,7 @@ def learn_in_stages(
             stages=plan.stages,
             response=plan.response,  # type: ignore[arg-type]
             prior=first,
-        ).fit(student.features, curator)
+        ).fit(student.features, curator, report=progress or silent)
         runs.append((student, staged))
         return resting_on(staged.release_, (_PUBLIC_IMAGES,)) if public_images else staged.release_
 
