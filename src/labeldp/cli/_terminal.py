@@ -21,7 +21,6 @@ from rich.text import Text
 from labeldp._checks import printable
 from labeldp._own_files import keep_private
 from labeldp._progress import Progress as Report
-from labeldp._strict_json import plain
 from labeldp.errors import LabelDPError
 
 if TYPE_CHECKING:
@@ -94,6 +93,8 @@ def result(json_: bool, document: Callable[[], object], part: Callable[[], Part]
     from labeldp import render  # noqa: PLC0415 (help is light)
 
     if json_:
+        from labeldp._strict_json import plain  # noqa: PLC0415 (it loads NumPy, and help is light)
+
         print(json.dumps(plain(document()), indent=1))  # noqa: T201 (plain text, whatever the terminal)
     else:
         show(*render.on_terminal(part()))
