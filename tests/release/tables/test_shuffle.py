@@ -132,15 +132,31 @@ def test_a_copy_of_a_released_label_is_known_in_any_order(path, first, second):
     assert release(path, "two", keep=["weight", "ward"], **given)[0].spent == (1.0, 0.0)
 
 
+#: A refusal of a column, by its name and what helps.
+MAY_BE_COPY = "{} may be a copy of 'ill', which was released in random order: .*{}.* --other-people"
+SEVERE = {"label": "severe", "space": Classes(["low", "high"]), "shuffle": False}
+
+
 def test_labels_that_cannot_be_compared_keep_columns_back(path):
     """Where no column tells rows apart, a kept column may be the label that left in a random order."""
     table = pd.read_parquet(path)[["dx", "ill", "severe"]]
     table.to_parquet(path)
     release(path, "one", keep=[])
-    given = {"label": "severe", "space": Classes(["low", "high"]), "shuffle": False}
-    with pytest.raises(InputError, match="'dx' may be a copy of 'ill', which was released in random order"):
-        release(path, "two", keep=["dx"], **given)
-    assert release(path, "two", keep=[], **given)[0].spent == (1.0, 0.0)
+    with pytest.raises(InputError, match=MAY_BE_COPY.format("'dx'", "Leave out 'dx', and any other column")):
+        release(path, "two", keep=["dx"], **SEVERE)
+    assert release(path, "two", keep=[], **SEVERE)[0].spent == (1.0, 0.0)
+
+
+def test_a_unit_that_cannot_be_compared_is_of_other_people(path):
+    """It may be the label too, and leaves whatever is kept: the refusal says so, and what helps."""
+    table = pd.read_parquet(path)[["dx", "ill", "severe"]]
+    table.to_parquet(path)
+    release(path, "one", keep=[])
+    table.assign(who=np.arange(ROWS) // 2).to_parquet(path)
+    for keep in (["dx"], []):
+        with pytest.raises(InputError, match=MAY_BE_COPY.format("'who'", r"It leaves by --unit \(unit=\)")):
+            release(path, "two", keep=keep, unit="who", **SEVERE)
+    release(path, "two", keep=["dx"], unit="who", other_people="another ward", **SEVERE)
 
 
 def test_the_notes_end_where_the_order_is_hidden(path, tmp_path):

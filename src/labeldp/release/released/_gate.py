@@ -168,7 +168,7 @@ def refuse_renamed_labels(
         here, there = each.pairs
         if not here.size and each.entry.rows.stop == rows:  # nothing tells rows apart: they may be in their order
             here = there = np.arange(rows)
-            _refuse_any_order(each.entry, names)
+            _refuse_any_order(each.entry, {name: public[name] for name in names})
         here, there = here[there < _MOST_ROWS], there[there < _MOST_ROWS]
         released = _released_labels(each.entry, there) if here.size and (names or clusters is not None) else None
         if released is None:
@@ -207,15 +207,22 @@ def _folders_of(entry: Entry) -> list[Path]:
     return [place for place in (*moved, place_of(entry.output or "")) if isinstance(place, Path)]
 
 
-def _refuse_any_order(entry: Entry, names: Sequence[str]) -> None:
-    """Refuse public columns if the earlier labels left in random order, so that nothing pairs the rows."""
+def _refuse_any_order(entry: Entry, public: Mapping[str, str]) -> None:
+    """Refuse public columns if the earlier labels left in random order, so that nothing pairs the rows.
+
+    Their types are not compared: texts such as amounts with a currency may be a numeric label.
+    """
     found = [_guarded(partial(read_certificate, place)) for place in _folders_of(entry)]
     known = [each for each in found if each is not None and each.release == entry.identifier]
-    if names and any(SHUFFLED in each.assumptions for each in known):
+    if public and any(SHUFFLED in each.assumptions for each in known):
+        name = next((name for name, option in public.items() if option in (UNIT, IMPORTED)), next(iter(public)))
+        advice = f"Leave out {name!r}, and any other column that did not leave with {entry.label!r}"
+        if public[name] in (UNIT, IMPORTED):
+            advice = f"It leaves by {public[name]}, whatever else is left out"
         raise InputError(
-            f"{names[0]!r} may be a copy of {entry.label!r}, which was released in random order: nothing tells these "
-            "rows apart, so the two cannot be compared. Keep a column that does, or none. If these are other people's "
-            "rows, declare it with --other-people (other_people=)"
+            f"{name!r} may be a copy of {entry.label!r}, which was released in random order: nothing tells these rows "
+            f"apart, so the two cannot be compared. {advice}. If these are other people's rows, declare it with "
+            "--other-people (other_people=)"
         )
 
 
