@@ -13,7 +13,6 @@ import typer
 
 from labeldp import _checks, bounds, privacy, release, render, results
 from labeldp._extras import require_extra
-from labeldp._strict_json import plain
 from labeldp.bounds import planning
 from labeldp.cli._command import Place, ReleaseFolder
 from labeldp.cli._options import (
@@ -301,6 +300,8 @@ def plan(
         options = (table, label_space, purchase.spending)
         written.append(f"page: {write_choice(planned, fine, source, options, report)}")
     if json_:
+        from labeldp._strict_json import plain  # noqa: PLC0415 (it loads NumPy, and help is light)
+
         typer.echo(json.dumps(plain(planned), indent=1))
         return
     more = [] if detail else ["Every mechanism: --detail; for programs: --json."]
