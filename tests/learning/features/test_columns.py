@@ -320,10 +320,34 @@ def test_many_rows_beyond_are_told_with_their_number():
 
 def test_ranges_are_kept_as_plain_data():
     """What was written is read, and nothing else is."""
-    assert SeenRanges.from_plain(seen().plain()) == seen()
-    for odd in ({"day": [2.0, 1.0]}, {"day": []}, {"day": [1.0]}):
-        with pytest.raises(ValueError, match=r"ranges|unpack"):
-            SeenRanges.from_plain(odd)
+    columns = {"day": "day", "empty": "number", "city": "category"}
+    assert SeenRanges.from_plain(seen().plain(), columns) == seen()
+    assert SeenRanges.from_plain({}, columns) == SeenRanges()
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"day": [2.0, 1.0]},
+        {"day": []},
+        {"day": [1.0]},
+        {"day": [1.0, 2.0, 3.0]},
+        {"day": ["1", "2"]},
+        {"day": "x"},
+        {"day": {"x": 0}},
+        {"day": [False, True]},
+        {"day month": []},
+        {"day month": "12"},
+        {"day month": [1.0, 2.0]},
+        {"city": ["a"]},
+        {"city": [1.0, 2.0]},
+        {"another": [1.0, 2.0]},
+    ],
+)
+def test_ranges_are_those_of_their_columns(odd):
+    """Texts in place of numbers would fail at the first row beyond them, long after the file was opened."""
+    with pytest.raises(ValueError, match="no ranges of columns"):
+        SeenRanges.from_plain(odd, {"day": "day", "city": "category"})
 
 
 # Bins of columns, one byte a value.

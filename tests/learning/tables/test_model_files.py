@@ -204,6 +204,12 @@ def with_value(name, value):
     return lambda about, _: about.update({name: value})
 
 
+def with_mapping(about, _):
+    """Categories of which the first alone has a place: the row without values meets none."""
+    for each in objects(about, "OneHotCategories"):
+        each["state"]["dict"]["_default_to_infrequent_mappings"] = [[0]]
+
+
 def with_object(entry):
     """A change that puts another object before all."""
     return lambda about, _: about["estimator"]["objects"].insert(0, entry)
@@ -228,6 +234,8 @@ FORGED = {
     "no certificate": (with_value("certificate", {}), "expected a model made by"),
     "a name that is none": (with_value("model", "<b>"), "something else"),
     "a column less": (with_value("columns", []), "something else"),
+    "texts that numbers stay within": (with_value("seen", {"age": "x"}), "something else"),
+    "categories without a place": (with_mapping, "something else"),
 }
 
 

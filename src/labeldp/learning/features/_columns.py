@@ -101,14 +101,23 @@ class SeenRanges:
         return {name: list(each) for name, each in [*self.numbers.items(), *self.cycles.items()]}
 
     @classmethod
-    def from_plain(cls, body: Mapping[str, Any]) -> Self:
-        """The ranges that ``plain`` described; none of a model that was saved without them."""
-        cycles = {name: tuple(each) for name, each in body.items() if all(isinstance(text, str) for text in each)}
-        others = {name: each for name, each in body.items() if name not in cycles}
-        numbers = {name: (float(low), float(high)) for name, (low, high) in others.items()}
-        if not all(cycles.values()) or not all(low <= high for low, high in numbers.values()):
+    def from_plain(cls, body: Mapping[str, Any], columns: Mapping[str, str]) -> Self:
+        """The ranges that ``plain`` described, of columns of a table by their kinds; none of a model without them."""
+        kinds, cycles = frame_columns(columns), set(cycle_columns(columns))
+        texts = {name: tuple(each) for name, each in body.items() if name in cycles}
+        ends = {name: tuple(each) for name, each in body.items() if name not in cycles}
+        if not (
+            all(type(each) is list and each for each in body.values())
+            and all(type(text) is str for each in texts.values() for text in each)
+            and all(kinds.get(name) == "number" and _are_ends(each) for name, each in ends.items())
+        ):
             raise ValueError("no ranges of columns")
-        return cls(numbers, cycles)
+        return cls({name: (float(low), float(high)) for name, (low, high) in ends.items()}, texts)
+
+
+def _are_ends(values: tuple[Any, ...]) -> bool:
+    """True of the least and the largest number of a column."""
+    return [type(each) in (int, float) for each in values] == [True, True] and values[0] <= values[1]
 
 
 def _warn(outside: Mapping[str, int], rows: int) -> None:

@@ -356,7 +356,7 @@ class Combination(ABC):
         numbers = rows.dtypes == np.float64
         if other := [name for name, kind in self.columns_.items() if (kind == "number") != numbers[name]]:
             raise InputError(f"expected the column {other[0]!r} to be a {self.columns_[other[0]]}, found another type")
-        return _ranges().from_plain(getattr(self, "seen_", {})).within(rows)  # older files have none
+        return _ranges().from_plain(getattr(self, "seen_", {}), self.columns_).within(rows)  # older files have none
 
 
 def _ranges() -> type[SeenRanges]:

@@ -26,6 +26,9 @@ from labeldp.privacy import Interval, columns_in_order, predicted_columns
 from labeldp.release import Release
 from labeldp.release.folder import Certificate, group_column
 
+#: Days of a step that no month is longer than, so that twelve of them from January meet each month and weekday.
+_MONTH, _MONTHS = 31, 12
+
 
 @dataclass(frozen=True, eq=False)
 class TableModel(Model):
@@ -159,7 +162,7 @@ class TableModel(Model):
         if not (name.isidentifier() and method.isidentifier()):
             raise ValueError("names of no model and method")
         columns = MappingProxyType({column["name"]: column["kind"] for column in about["columns"]})
-        estimator, seen = restored(about["estimator"], arrays), SeenRanges.from_plain(about.get("seen", {}))
+        estimator, seen = restored(about["estimator"], arrays), SeenRanges.from_plain(about.get("seen", {}), columns)
         corrected = about.get("corrected", False) is True
         model = cls(estimator, columns, name, method, certificate, corrected, None, seen)
         calibrator = learners.Mixture.from_plain(about.get("calibrator"), model.space.size, model.ends)
@@ -196,18 +199,34 @@ def _estimators_in(value: Any, seen: set[int]) -> Iterator[BaseEstimator]:
 
 
 def _check_prediction(model: TableModel) -> None:
-    """Refuse a model that cannot predict a row without values: its parts do not fit together.
+    """Refuse a model that cannot predict rows without values, or of each category: its parts do not fit together.
 
     Raises:
         ValueError: It predicts something else than it should. Whatever else fails raises its own error.
     """
-    row = pa.table({name: pa.nulls(1, KINDS[kind]) for name, kind in model.columns.items()})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a missing category may be a new one
-        found = model.predict(row) if model.of_numbers else model.predict_proba(row)
-    shape = (1,) if model.of_numbers else (1, model.space.size)
-    if found.shape != shape or not np.isfinite(found).all():
-        raise ValueError("predictions of another form")
+    empty = pa.table({name: pa.nulls(1, KINDS[kind]) for name, kind in model.columns.items()})
+    for rows in (empty, _ordinary_rows(model)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a missing category may be a new one
+            found = model.predict(rows) if model.of_numbers else model.predict_proba(rows)
+        shape = (len(rows),) if model.of_numbers else (len(rows), model.space.size)
+        if found.shape != shape or not np.isfinite(found).all():
+            raise ValueError("predictions of another form")
+
+
+def _ordinary_rows(model: TableModel) -> pa.Table:
+    """Rows of different numbers and months, and of each category that the model knows."""
+    known = categories_in(model.estimator)
+    count = max([_MONTHS, *(len(texts) for texts in known.values())])
+    days = pa.array(_MONTH * np.arange(count), pa.int32())
+
+    def values(name: str, kind: str) -> pa.Array:
+        if pa.types.is_string(KINDS[kind]):
+            texts = sorted(known.get(name, ())) or ["text"]
+            return pa.array([texts[n % len(texts)] for n in range(count)])
+        return (days.cast(pa.date32()) if pa.types.is_temporal(KINDS[kind]) else days).cast(KINDS[kind])
+
+    return pa.table({name: values(name, kind) for name, kind in model.columns.items()})
 
 
 def _check_version(saved_with: str) -> None:
