@@ -287,8 +287,10 @@ def _notation(found: TableCheck) -> Iterator[str]:
     """The notation of numbers and dates, if the command names one."""
     if options := " ".join(found.table.file.notation.options):
         label = [found.label.name] if found.label.is_number else []
-        columns = ", ".join(map(repr, [*found.table.notated, *label])) or "no column"
-        yield f"{options} below reads numbers and dates in {columns}: they leave as such, with a point and in ISO"
+        leave = [name for name in found.table.notated if name not in found.left_out]
+        columns = ", ".join(map(repr, [*leave, *label]))
+        where = f"{columns}: they leave as such, with a point and in ISO" if columns else "columns that do not leave"
+        yield f"{options} below reads numbers and dates in {where}"
 
 
 def _released_before(found: TableCheck) -> Iterator[str]:
@@ -311,7 +313,7 @@ def _classes_to_write(found: TableCheck) -> Iterator[str]:
     """The command that writes the file of classes, if there are many."""
     if not found.label.is_number and len(found.label.classes) > _SHOWN:
         words = ["labeldp", "check", _path(found), "--label", found.label.name, *_file_options(found)]
-        command = shlex.join([*words, "--save-classes", str(_CLASSES)])
+        command = _line([*words, "--save-classes", str(_CLASSES)])
         yield f"the {len(found.label.classes):,} classes below are read from {_CLASSES}, which this writes: {command}"
 
 
@@ -355,12 +357,12 @@ def release_command(found: TableCheck, classes: Path | None = None) -> str:
         words += ["--only-new"] if _new(found) else ["--budget", "TOTAL"]
     words += _public(found)
     output = new_output(each.entry for each in found.earlier)
-    return shlex.join([*words, *_file_options(found), "--output", output])
+    return _line([*words, *_file_options(found), "--output", output])
 
 
 def _plan_command(found: TableCheck, classes: Path | None) -> str:
     """The command that says what the release would cost, and compares epsilons."""
-    return shlex.join(["labeldp", "plan", *_declared(found, classes), *_public(found), *_file_options(found)])
+    return _line(["labeldp", "plan", *_declared(found, classes), *_public(found), *_file_options(found)])
 
 
 def _declared(found: TableCheck, classes: Path | None, *more: str) -> list[str]:
@@ -398,10 +400,20 @@ def _file_options(found: TableCheck) -> Iterator[str]:
         yield from ("--sheet", file.sheet)
 
 
+def _line(words: list[str]) -> str:
+    """A command; a word with a line break as bash and zsh write it."""
+    return " ".join(_escaped(word) if "\n" in word or "\r" in word else shlex.quote(word) for word in words)
+
+
+def _escaped(word: str) -> str:
+    letters = str.maketrans({"\\": r"\\", "'": r"\x27", "\n": r"\n", "\r": r"\r"})
+    return f"$'{word.translate(letters)}'"
+
+
 def _listed(values: list[str]) -> str:
-    """Values separated by commas, quoted if one holds a comma, or begins like the name of a file."""
+    """Values separated by commas, quoted if one holds a comma or a line break, or begins like the name of a file."""
     file = values[0].startswith("@")
-    quoted = file or any(value != value.strip() or "," in value or '"' in value for value in values)
+    quoted = file or any(value != value.strip() or {*value} & {*',"\n\r'} for value in values)
     line = io.StringIO()
     csv.writer(line, lineterminator="", quoting=csv.QUOTE_ALL if quoted else csv.QUOTE_MINIMAL).writerow(values)
     return line.getvalue()

@@ -1,6 +1,7 @@
 """The look at a table before its release: what it counts, and what it knows of earlier releases."""
 
 import struct
+import subprocess
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,7 @@ import pytest
 from labeldp import Classes, Interval, Ledger, check_table, release_table
 from labeldp.errors import InputError
 from labeldp.release import ledger_path
-from labeldp.results import release_command
+from labeldp.results import Checked, release_command
 
 ILL = Classes(["no", "yes"])
 
@@ -48,6 +49,37 @@ def test_the_order_of_classes_says_nothing_of_labels(table):
         frame.assign(ill=np.where(np.arange(len(frame)) < share, "yes", "no")).to_csv(table, index=False)
         orders.add(tuple(check_table(table, "ill").label.classes))
     assert orders == {("no", "yes")}
+
+
+def test_the_index_of_a_data_frame_is_no_privacy_unit(tmp_path):
+    """Its column has an empty name; rows are taken for one person each, and no number is made up for them."""
+    pd.DataFrame({"b": np.arange(100) % 7, "y": ["u", "v"] * 50}).to_csv(tmp_path / "t.csv")
+    found = check_table(tmp_path / "t.csv", "y")
+    assert "each row is taken for one person" in Checked.of(found).decisions[0]
+    assert " --classes u,v --epsilon 1 --drop " in release_command(found)
+    assert found.left_out is found.left_out  # or a table of many columns takes a time that grows with their cube
+
+
+def test_a_class_with_a_line_break_is_proposed_as_it_is_read(tmp_path):
+    """In quotes of the shell that say so; the same words with a blank would be another class."""
+    pd.DataFrame({"a": np.arange(80), "y": ["d\ne", "it's"] * 40}).to_csv(tmp_path / "t.csv", index=False)
+    found = check_table(tmp_path / "t.csv", "y", unit="row", keep=[])
+    assert found.label.classes == ["d\ne", "it's"]
+    command = release_command(found)
+    shell = ["bash", "-c", f"printf '%s\\0' {command}"]
+    words = subprocess.run(shell, capture_output=True, check=True).stdout.split(b"\0")
+    assert words[words.index(b"--classes") + 1].decode() == '"d\ne","it\'s"'
+
+
+def test_dates_that_do_not_leave_are_not_said_to(tmp_path):
+    """The notation is said to hold for columns that the command keeps."""
+    days = pd.date_range("2026-01-01", periods=90).strftime("%d.%m.%Y")
+    weights = [f"{number % 20},5" for number in range(90)]
+    frame = pd.DataFrame({"weight": weights, "day": days, "y": ["u", "v"] * 45})
+    frame.to_csv(tmp_path / "t.csv", index=False, sep=";")
+    for keep, said in ((["weight"], "in 'weight': they leave"), ([], "in columns that do not leave")):
+        decisions = Checked.of(check_table(tmp_path / "t.csv", "y", unit="row", keep=keep)).decisions
+        assert any(said in each for each in decisions)
 
 
 def test_a_label_that_was_released_is_not_kept(table):

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import pyarrow as pa
@@ -51,6 +52,7 @@ from labeldp.release.tables import (
     column_heads,
     declared_classes,
     differing,
+    is_empty,
     look_at,
     one_of_a_kind,
     open_table,
@@ -189,11 +191,11 @@ class TableCheck:
     kept: tuple[str, ...] | None = None
 
     @property
-    def proposed_unit(self) -> str:
-        """The column of the privacy unit that is declared or proposed; empty for rows."""
+    def proposed_unit(self) -> str | None:
+        """The column of the privacy unit that is declared or proposed; None for rows."""
         if self.declared:
-            return "" if self.unit == ROW else self.unit
-        return next((each.name for each in self.people if each.name != ROW), "")
+            return None if self.unit == ROW else self.unit
+        return next((each.name for each in self.people if each.name != ROW), None)
 
     @property
     def rare(self) -> dict[str, int]:
@@ -206,7 +208,7 @@ class TableCheck:
         """The columns that disclose a label, by the private notes."""
         return [column.name for column in self.columns if any(repr(column.name) in note for note in self.notes)]
 
-    @property
+    @cached_property
     def left_out(self) -> list[str]:
         """The columns that were not declared public; by default those that name rows or people, or disclose a label."""
         if self.kept is not None:
@@ -216,7 +218,7 @@ class TableCheck:
         private = {*self.disclosing} | people | set(self.rare)
         labels = {canonical(name) for name in (self.label.name, *(each.entry.label for each in self.earlier))}
         private |= {each.name for each in self.columns if canonical(each.name) in labels}
-        private |= {each.name for each in self.columns if any(differing(self.table.schema, [each.name]))}
+        private |= {field.name for field in self.table.schema if is_empty(field)}
         return [column.name for column in self.columns if column.identifies == "rows" or column.name in private]
 
 
@@ -285,7 +287,7 @@ def check_table(
 
 def _singled_out(check: TableCheck, report: Progress) -> Iterator[str]:
     """A remark on the rows or people that are one of a kind on the columns that would be kept."""
-    kept, unit = [each.name for each in check.columns if each.name not in check.left_out], check.proposed_unit or None
+    kept, unit = [each.name for each in check.columns if each.name not in check.left_out], check.proposed_unit
     if not kept:
         return
     batches = check.table.scan([*kept, *([unit] if unit else [])], _ROWS_PER_BATCH)
@@ -397,11 +399,15 @@ def _label_remarks(counts: Mapping[str, int], is_number: bool) -> Iterator[str]:
 
 
 def spellings(values: Iterable[str]) -> dict[str, list[str]]:
-    """The spellings of each value that occur, by the spelling that is proposed for the class."""
+    """The spellings of each value that occur, by the spelling that is proposed for the class.
+
+    A text with a line break has one spelling alone, as when it is read.
+    """
     alike: dict[str, list[str]] = {}
+    lines = {value for value in values if "\n" in value or "\r" in value}
     for value in sorted(values):
-        alike.setdefault(canonical(value), []).append(value)
-    return {" ".join(each[0].split()): each for each in alike.values()}
+        alike.setdefault(value if value in lines else canonical(value), []).append(value)
+    return {each[0] if each[0] in lines else " ".join(each[0].split()): each for each in alike.values()}
 
 
 def _space_of(table: Table, labels: LabelFacts) -> LabelSpace:

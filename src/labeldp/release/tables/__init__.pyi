@@ -47,3 +47,4 @@ from ._batches import changed as changed
 from ._units import unit_keys as unit_keys
 from ._units import unit_numbers as unit_numbers
 from ._common_schema import differing as differing
+from ._common_schema import is_empty as is_empty
