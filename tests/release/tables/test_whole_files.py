@@ -6,6 +6,7 @@ import contextlib
 import datetime as dt
 import json
 import runpy
+import struct
 import zipfile
 from pathlib import Path
 
@@ -181,6 +182,30 @@ def test_feather_of_few_bytes_takes_little_memory(tmp_path, packed):
         check_table(tmp_path / "t.feather", "y")
     assert check_table(tmp_path / "few.feather", "y", unit="row").rows == 1 << 20
     assert check_table(tmp_path / "stored.arrow", "y", unit="row").rows == 8 << 20
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.null()])
+def test_a_batch_that_is_listed_often_counts_each_time(tmp_path, kind):
+    """A footer may list a batch without rows any number of times, each of which is an array for each column."""
+    schema = pa.schema([pa.field(f"c{number}", kind) for number in range(500)])
+    with pa.ipc.new_file(tmp_path / "t.feather", schema) as file:
+        file.write_batch(pa.record_batch([pa.nulls(0, kind)] * 500, schema=schema))
+    content, times = (tmp_path / "t.feather").read_bytes(), 5000
+    (length,) = struct.unpack_from("<i", content, len(content) - 10)
+    start = len(content) - 10 - length
+    footer = bytearray(content[start : start + length])
+    (root,) = struct.unpack_from("<I", footer)
+    (offset,) = struct.unpack_from("<H", footer, root - struct.unpack_from("<i", footer, root)[0] + 4 + 2 * 3)
+    place = root + offset
+    listed = place + struct.unpack_from("<I", footer, place)[0] + 4
+    block = bytes(footer[listed : listed + 24])
+    footer += bytes(-(len(footer) + 4) % 8)
+    struct.pack_into("<I", footer, place, len(footer) - place)
+    footer += struct.pack("<I", times) + block * times
+    forged = content[:start] + footer + struct.pack("<i", len(footer)) + content[-6:]
+    (tmp_path / "t.feather").write_bytes(forged)
+    with pytest.raises(TableError, match=r"expected far fewer values in t\.feather"):
+        check_table(tmp_path / "t.feather", "c0")
 
 
 def test_feather_of_version_1_is_refused(tmp_path):

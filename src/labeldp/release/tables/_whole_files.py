@@ -119,7 +119,8 @@ IDX_LABEL = "label"
 _BLOCK, _MOST_DEPTH = 1 << 26, 64
 #: Bytes of the cells, parts or numbers of a file of any size, and how many more for each of its own.
 _MOST_FOR_ANY, _MOST_FOR_A_BYTE = 1 << 26, 32
-_BYTES_OF_CELL = 8
+#: Of a cell, and of an array beside its values, which is an object of its own.
+_BYTES_OF_CELL, _BYTES_OF_ARRAY = 8, 512
 #: The first bytes of a file of Arrow, and the length of its end after the footer.
 _ARROW, _ENDING = b"ARROW1", 10
 #: By letter of JSON: the change of depth, and blanks; the most of these between a key and its colon.
@@ -145,36 +146,41 @@ def _feather(path: Place) -> pa.Table:
         raise TableError(f"expected Feather of version 2 in {path.name}, found version 1; save it as Parquet")
     if not content.startswith(_ARROW):  # which Arrow itself looks for at the end alone
         raise pa.ArrowInvalid("damaged")
+    left = _MOST_FOR_ANY + _MOST_FOR_A_BYTE * len(content)
     try:
-        size = _unpacked_size(content)
+        for size in _unpacked_sizes(content):
+            left -= size
+            if left < 0:  # what is listed many times is not counted to its end
+                break
     except (struct.error, ValueError, OverflowError):
         raise pa.ArrowInvalid("damaged") from None
-    if size > _MOST_FOR_ANY + _MOST_FOR_A_BYTE * len(content):
+    if left < 0:
         raise TableError(f"expected far fewer values in {path.name}, by its size, found more; save it as Parquet")
     table = pa.ipc.open_file(pa.BufferReader(content)).read_all()
     table.validate(full=True)  # places outside the file would be read as they are
     return table
 
 
-def _unpacked_size(content: bytes) -> int:
-    """The bytes of all batches that the footer of a file of Arrow lists, once their buffers are unpacked.
+def _unpacked_sizes(content: bytes) -> Iterator[int]:
+    """The bytes of each batch that the footer of a file of Arrow lists, once its buffers are unpacked.
 
     References:
         The IPC file format of Apache Arrow, ``File.fbs`` and ``Message.fbs``, and the layout of FlatBuffers.
     """
     (length,) = struct.unpack_from("<i", content, len(content) - _ENDING)
-    footer, size = _Fields.root(content, len(content) - _ENDING - length), 0
+    footer = _Fields.root(content, len(content) - _ENDING - length)
     for number in (2, 3):  # dictionaries and record batches
         for start, about, _ in struct.iter_unpack("<qi4xq", footer.vector(number, 24)):
             message = _Fields.root(content, start + (8 if content[start : start + 4] == b"\xff" * 4 else 4))
             batch = message.table(2) if number == 3 else message.table(2).table(1)
             rows, buffers = batch.number(0), np.frombuffer(batch.vector(2, 16), "<i8").reshape(-1, 2)
-            size += max(rows, 0) * _BYTES_OF_CELL
+            arrays = len(batch.vector(1, 16)) // 16
+            size = max(rows, 0) * _BYTES_OF_CELL + arrays * _BYTES_OF_ARRAY
             for place, stored in buffers.tolist():
                 packed = batch.at(3) and stored
                 (unpacked,) = struct.unpack_from("<q", content, start + about + place) if packed else (stored,)
                 size += max(unpacked, 0)
-    return size
+            yield size
 
 
 @dataclass(frozen=True)
