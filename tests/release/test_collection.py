@@ -190,6 +190,43 @@ def test_another_file_is_no_collection(box, tmp_path, damage):
         Collection(path)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "null",
+        "[]",
+        '"yes"',
+        '["yes"]',
+        '["yes", []]',
+        '["yes", ["a secret"]]',
+        '["yes", [null]]',
+        '["yes", {"0": 1}]',
+        '["other", [1]]',
+        '[["yes"], [1]]',
+        b"\xff",
+    ],
+)
+def test_a_report_that_was_not_let_in_is_damage(box, body):
+    """Nothing of it is repeated."""
+    add(box)
+    box._database.execute("INSERT INTO reports VALUES (?, ?)", ("f" * 64, body))
+    with pytest.raises(LedgerError, match="collection of reports") as caught:
+        box.release()
+    assert "secret" not in str(caught.value)
+    assert caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize("columns", ["null", "5", '{"age": "x"}', '{"age": []}', "[[1, 2]]", b"\xff"])
+def test_columns_of_another_form_are_damage(box, columns):
+    """Each public column is of a known type."""
+    (trigger,) = box._database.execute("SELECT sql FROM sqlite_master WHERE name = 'about_stays'").fetchone()
+    box._database.execute("DROP TRIGGER about_stays")
+    box._database.execute("UPDATE about SET value = ? WHERE name = 'columns'", (columns,))
+    box._database.execute(trigger)
+    with pytest.raises(LedgerError, match="collection of reports"):
+        Collection(box.path)
+
+
 def test_a_closed_collection_is_released(box, tmp_path, capsys):
     """By the command: the release verifies, says who declares it, and holds each report with its columns."""
     reports = tmp_path / "reports"

@@ -188,6 +188,8 @@ class Collection:
             prepare(self._database, _SCHEMA, _SCHEMA, REPORTS, check=True)
             about = dict(self._database.execute("SELECT name, value FROM about").fetchall())
             self.columns: Columns = strict_json(about["columns"])
+            if not set(self.columns.values()) <= set(_TYPES):
+                raise ValueError("columns of other types")
             self.declaration, self._key = Declaration.from_json(about["declaration"]), about["key"]
 
     @classmethod
@@ -280,8 +282,7 @@ class Collection:
             known = ", ".join(self.columns) or "none"
             raise InputError(f"expected a public column of the collection ({known:.200}), found {unit!r:.100}")
         with self._errors():
-            kept = self._database.execute("SELECT body FROM reports ORDER BY mark")
-            bodies = [strict_json(body) for (body,) in kept]
+            bodies = list(self._kept())
         if not bodies:
             raise InputError("expected reports to release, found none")
         columns = {
@@ -292,6 +293,16 @@ class Collection:
         people = None if unit is None else columns[unit]
         release = Release.randomized(labels, how.mechanism, declared_by=how.declared_by, units=people, name=how.label)
         return release, pa.table(columns)
+
+    def _kept(self) -> Iterator[tuple[Any, list[Any]]]:
+        """What was reported, each with its public columns, as ``read_report`` lets it in."""
+        for (body,) in self._database.execute("SELECT body FROM reports ORDER BY mark"):
+            report, public = strict_json(body)
+            if len(public) != len(self.columns) or not all(map(_is_of, public, self.columns.values())):
+                raise ValueError("public columns of another form")
+            if not _is_possible(report, self.declaration):
+                raise ValueError("a report that the declared mechanism cannot give")
+            yield report, public
 
     def mark(self, *parts: str) -> str:
         """A keyed fingerprint that nobody else can make."""
@@ -325,7 +336,7 @@ class Collection:
             raise LedgerError("expected the process that opened the collection, found a forked child; open it anew")
         try:
             yield
-        except (sqlite3.DatabaseError, KeyError, ValueError, UnicodeError) as problem:
+        except (sqlite3.DatabaseError, LookupError, TypeError, ValueError, AttributeError) as problem:
             if isinstance(problem, LabelDPError):
                 raise
             raise LedgerError(
