@@ -107,6 +107,14 @@ class AtDelta:
 
 
 @dataclass(frozen=True)
+class Before:
+    """What a release states of earlier ones of its rows, which are not in a total."""
+
+    source: str
+    statement: str
+
+
+@dataclass(frozen=True)
 class TotalShown:
     """The combined guarantee of the releases of one label, as ``labeldp account --json`` prints it."""
 
@@ -118,6 +126,7 @@ class TotalShown:
     epsilon: float
     delta: float
     fixed_beforehand: tuple[AtDelta, ...]
+    before: tuple[Before, ...]
 
     @classmethod
     def of(cls, each: CombinedGuarantee) -> TotalShown:
@@ -128,6 +137,7 @@ class TotalShown:
             tuple(OtherUnit(*other) for other in each.others),
             *(each.composition.epsilon, each.composition.delta),
             tuple(AtDelta(*pair) for pair in pairs),
+            tuple(Before(*stated) for stated in each.before),
         )
 
 
@@ -332,8 +342,9 @@ def account_total(each: CombinedGuarantee, *, apart: bool = False) -> str:
     """The total by basic composition, in one line; which rows it is of where a ledger tells several sets apart."""
     whole = each.composition
     delta = f" and delta {delta_above(whole.delta)}" if whole.delta else ""
-    left_out = [] if each.ledger or each.unit == "row" else dict.fromkeys(path for path, _, _ in each.others)
-    without = f", without {', '.join(left_out)}" if left_out else ""
+    others = [] if each.ledger or each.unit == "row" else dict.fromkeys(path for path, _, _ in each.others)
+    left_out = ", ".join(others) or ("earlier releases of these rows" if each.before else "")
+    without = f", without {left_out}" if left_out else ""
     rows = f", of the rows of {_names_of(each.outputs)}" if apart and each.ledger else ""
     return f"{each.label}: epsilon {epsilon_above(whole.epsilon)}{delta} per {each.unit} in total{without}{rows}."
 
@@ -391,6 +402,7 @@ def account_lines(each: CombinedGuarantee) -> list[str]:
     if each.unit != "row":
         same = "" if each.ledger else f", and {each.unit!r} is taken to mean the same units in all releases"
         lines.append(f"A unit may have several rows: each charge counts in full, as the worst of its epsilon{same}.")
+    lines += [f"{path} states that {statement}." for path, statement in each.before]
     lines += _of_other_units(each)
     lines += [f"The rows of {path} are incomplete: they count with the fewest candidates." for path in each.unknown]
     if each.repeated:

@@ -32,7 +32,6 @@ from labeldp.release.folder import (
     read_batches,
     released_columns,
     renumbered,
-    returned_in,
     rows_of_unit_sizes,
     unchanged_file,
 )
@@ -316,7 +315,7 @@ def _promise(certificate: Certificate) -> Iterator[Block]:
     if promise.unit != "row":
         unit = f"all rows of one {promise.unit}, of which nobody has more than {max(sizes):,}"
     who = f"Nobody here, says {certificate.declared_by}: labels came randomized." if certificate.declared_by else None
-    before = "; ".join(returned_in(certificate.assumptions, certificate.rows, promise)) or _ASK_FOR_EARLIER
+    before = "; ".join(certificate.returned) or _ASK_FOR_EARLIER
     yield Terms(
         (
             ("privacy unit", unit),

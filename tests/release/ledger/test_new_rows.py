@@ -93,6 +93,14 @@ def test_an_advertiser_sees_one_total_everywhere(folder, capsys):
         assert main(["account", *paths]) == 0
         totals = re.findall("^clicked: epsilon .* in total", capsys.readouterr().out, re.MULTILINE)
         assert totals == ["clicked: epsilon 3.5 per user in total"]
+    for paths, left in ((["q3"], " 0.5 per user in total, without"), (["jan", "feb", "q1", "q3"], " 3.5 per user in")):
+        assert main(["account", *paths]) == 0
+        shown = " ".join(capsys.readouterr().out.split())
+        assert f"clicked: epsilon{left}" in shown
+        assert (f"q3 states that {returning}; {together}." in shown) == (paths == ["q3"])
+    assert main(["account", "q3", "--json"]) == 0
+    (stated,) = json.loads(capsys.readouterr().out)[0]["before"]
+    assert stated == {"source": "q3", "statement": f"{returning}; {together}"}
     assert main(["ledger", "clicks.ledger", "--json"]) == 0
     assert [each["epsilon"] for each in json.loads(capsys.readouterr().out)["spent"]] == [3.5]
     pytest.importorskip("jinja2")
@@ -269,6 +277,7 @@ STATED = (
         f"{STATED} become 88.1 % sure".replace("5 of 9", "10 of 9"),
         f"{STATED} become 62.3 % sure".replace("epsilon 2", "epsilon 0.5"),
         f"{STATED} become 88.1 % sure".replace("epsilon 2", f"epsilon {'9' * 400}"),
+        f"{STATED} become 88.1 % sure{'; together epsilon 1 x' * 30_000}\n",
     ],
     ids=[
         "other words",
@@ -277,6 +286,7 @@ STATED = (
         "more rows than there are",
         "less than its own",
         "digits",
+        "many places that could be its own",
     ],
 )
 def test_only_the_statement_itself_is_a_meaning(forged):

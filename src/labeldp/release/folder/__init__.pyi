@@ -33,7 +33,6 @@ from ._columns import renumbered as renumbered
 from ._one_row import returned as returned
 from ._one_row import declarations as declarations
 from ._one_row import epsilon_of_rows as epsilon_of_rows
-from ._one_row import returned_in as returned_in
 from ._columns import added_columns as added_columns
 from ._columns import answer_in as answer_in
 from ._columns import batch_fields as batch_fields

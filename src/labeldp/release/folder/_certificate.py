@@ -234,8 +234,13 @@ class Certificate:
             return ""
         together = [f"{each[0].upper()}{each[1:]}." for each in self.of_several_rows]
         about = self.guarantee.posterior_sentence(*(["one row"] if together else []))
-        together += [f"{each}." for each in returned_in(self.assumptions, self.rows, self.guarantee)]
+        together += [f"{each}." for each in self.returned]
         return " ".join([about, *together])
+
+    @property
+    def returned(self) -> dict[str, float]:
+        """The statements that rows were released before, each with the epsilon of all releases of these together."""
+        return returned_in(self.assumptions, self.rows, self.guarantee)
 
     @property
     def of_several_rows(self) -> tuple[str, ...]:

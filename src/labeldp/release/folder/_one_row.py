@@ -15,7 +15,8 @@ _TRUSTS: tuple[tuple[Trust, ...], ...] = ((), ("peer",), ("shuffle",), ("peer", 
 _NUMBER = r"[0-9]{1,6}(?:\.[0-9]{1,330})?"
 _RETURNED = re.compile(
     rf"(?:([0-9,]{{1,20}}) of [0-9,]{{1,20}}|some of these) rows.*"
-    rf"; together epsilon ({_NUMBER})(?: and delta ({_NUMBER}))? .*"
+    rf"; together epsilon ({_NUMBER})(?: and delta ({_NUMBER}))? .*",
+    re.DOTALL,  # or a line break at the end has each place tried that could be the last
 )
 
 
@@ -46,24 +47,28 @@ def returned(
     )
 
 
-def returned_in(assumptions: Sequence[str], rows: int, guarantee: Guarantee) -> list[str]:
-    """The assumptions that state it of so many rows; none with other words, or less than the release's own epsilon."""
-    return [text for text in assumptions if _follows(text, rows, guarantee)]
+def returned_in(assumptions: Sequence[str], rows: int, guarantee: Guarantee) -> dict[str, float]:
+    """The assumptions that state it of so many rows, each with the epsilon of all releases of these rows together.
+
+    None has other words, or states less than the release's own epsilon.
+    """
+    stated = {text: _together(text, rows, guarantee) for text in assumptions}
+    return {text: epsilon for text, epsilon in stated.items() if epsilon is not None}
 
 
-def _follows(text: str, rows: int, guarantee: Guarantee) -> bool:
-    """True for the statement itself, made anew from its numbers."""
+def _together(text: str, rows: int, guarantee: Guarantee) -> float | None:
+    """The epsilon in the statement itself, made anew from its numbers; None for another text."""
     if (match := _RETURNED.fullmatch(text)) is None:
-        return False
+        return None
     count, epsilon, delta = match.groups(default="")
     returning = int(count.replace(",", "") or 0) if count else None
     try:
         together = dataclasses.replace(guarantee, epsilon=float(epsilon), delta=float(delta or 0), rho=None)
         follows = any(text == returned(returning, rows, together, trusts=trusts) for trusts in _TRUSTS)
     except LabelDPError:
-        return False
+        return None
     possible = (returning or 0) <= rows and together.epsilon >= guarantee.epsilon and together.delta >= guarantee.delta
-    return follows and possible
+    return together.epsilon if follows and possible else None
 
 
 _NAME = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""

@@ -52,6 +52,8 @@ class CombinedGuarantee:
         wanted: Those of them that were asked for.
         epsilons: The requested epsilons.
         outputs: Of a ledger: where the charges were written; None for one in memory.
+        before: Sources that state earlier releases of their rows, which with them cost more than this total, each with
+            its statement.
     """
 
     label: str
@@ -69,6 +71,7 @@ class CombinedGuarantee:
     wanted: tuple[float, ...] = ()
     epsilons: tuple[float, ...] = ()
     outputs: tuple[str | None, ...] = ()
+    before: tuple[tuple[str, str], ...] = ()
 
     @cached_property
     def at_deltas(self) -> tuple[tuple[float, float], ...]:
@@ -269,12 +272,13 @@ def _of_certificates(sources: Sequence[_Source], one_table: bool) -> list[Combin
         mine = [(draw, source) for draw, source in draws if own in (draw.guarantee.spelled_unit, ROW)]
         paths = {source.path for _, source in mine}
         once_each = [source for source in counted if source.path in paths]
+        composition = Composition.of([_charged(draw, source, unit, one_table) for draw, source in mine])
         found.append(
             CombinedGuarantee(
                 label=sources[0].certificate.label,
                 unit=unit,
                 sources=tuple(source.path for source in sources if source.path in {*paths, *repeated}),
-                composition=Composition.of([_charged(draw, source, unit, one_table) for draw, source in mine]),
+                composition=composition,
                 rows=max(source.certificate.rows for source in once_each),
                 one_table=one_table,
                 unknown=tuple(source.path for source in once_each if source.guessed),
@@ -284,6 +288,12 @@ def _of_certificates(sources: Sequence[_Source], one_table: bool) -> list[Combin
                     (source.path, draw.guarantee.unit, draw.guarantee.epsilon)
                     for draw, source in draws
                     if draw.guarantee.spelled_unit != own
+                ),
+                before=tuple(
+                    (source.path, statement)
+                    for source in once_each
+                    for statement, epsilon in source.certificate.returned.items()
+                    if epsilon > composition.epsilon and source.certificate.guarantee.spelled_unit == own
                 ),
             )
         )
