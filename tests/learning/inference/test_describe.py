@@ -138,6 +138,7 @@ def test_equal_numbers_of_few_rows_leave_their_mean_and_quantiles_open():
         ([10, 2, 1, 11], ["1", "2", "10", "11"]),
         (["10", "2.5", "-1", None], ["-1", "2.5", "10", "missing"]),
         (["10", "2", "1", "b"], ["1", "10", "2", "b"]),
+        (["a", "missing", "(missing)", None], ["(missing)", "a", "missing", "((missing))"]),
     ],
 )
 def test_groups_that_are_numbers_are_in_their_order(by, order):

@@ -173,7 +173,10 @@ def _groups(release: Release, by: object) -> tuple[list[str], Int[np.ndarray, "n
     if len(names) > _MOST_GROUPS:
         raise InputError(f"expected at most {_MOST_GROUPS} groups, found {len(names)}; put some together")
     numbers = {name: number for number, name in enumerate(names)}
-    return [name or "missing" for name in names], np.array([numbers[text] for text in texts])
+    absent = "missing"
+    while absent in names:  # a text that a cell has
+        absent = f"({absent})"
+    return [name or absent for name in names], np.array([numbers[text] for text in texts])
 
 
 @dataclass(frozen=True, eq=False)
