@@ -2,6 +2,8 @@
 
 import dataclasses
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -179,6 +181,45 @@ def test_an_encoder_in_a_file_computes_its_graph(written):
     assert (of_bytes.card.licence, of_bytes.card.labels) == ("not stated", "not stated")
     gray = onnx_encoder(written(onnx_files.encoder(shape=("batch", 1, 12, 12))))
     np.testing.assert_allclose(gray(IMAGES[:9, :1]), responses(IMAGES[:9, :1] / 255.0, (8, 1, 3, 3)), rtol=1e-4)
+
+
+def repeated(times):
+    """A graph that repeats an image below itself, and takes the mean of each channel."""
+    count = np.array([1, 1, times, 1], "<i8").tobytes()
+    nodes = [
+        onnx_files.node("Tile", ["images", "times"], "large"),
+        onnx_files.node("GlobalAveragePool", ["large"], "f"),
+    ]
+    graph = onnx_files.message(
+        *((1, each) for each in nodes),
+        (2, "encoder"),
+        (5, onnx_files.message((1, 4), (2, 7), (8, "times"), (9, count))),
+        (11, onnx_files.value("images", 1, ("batch", 3, 12, 12))),
+        (12, onnx_files.value("f", 1, ("batch", 3, 1, 1))),
+    )
+    return onnx_files.message((1, 8), (8, onnx_files.message((1, ""), (2, 13))), (7, graph))
+
+
+#: A program that opens an encoder with a bound of 64 MB on the memory of graphs.
+BOUNDED = """
+import sys
+from labeldp.errors import InputError
+from labeldp.learning.images import _image_encoder as images
+images._MOST_MEMORY = 1 << 26
+try:
+    print(images.onnx_encoder(sys.argv[1]).card.outputs)
+except InputError as problem:
+    print(problem)
+"""
+
+
+@pytest.mark.parametrize(("times", "said"), [(1 << 10, "3\n"), (1 << 16, "found none")])
+def test_a_graph_takes_no_more_memory_than_a_bound(written, times, said):
+    """An encoder of a few hundred bytes that asks for two megabytes is opened, and one that asks for 113 is refused."""
+    path = written(repeated(times))
+    assert path.stat().st_size < 300
+    done = subprocess.run([sys.executable, "-c", BOUNDED, path], capture_output=True, text=True, check=True)
+    assert said in done.stdout
 
 
 ELSEWHERE = (13, onnx_files.message((1, "location"), (2, "/etc/passwd")))

@@ -2,11 +2,12 @@
 
 One in an ONNX file is not trusted. The file is a graph of known operators on arrays: no code of its own runs. It can
 name further files, and loops that do not end; so its parts are looked at before the runtime sees it, and both are
-refused.
+refused. Its memory has a bound.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -143,6 +144,8 @@ def _finite(features: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b d"]:
 
 #: Bounds on the bytes of a file and on its parts, on the pixels and channels of an image, and on features.
 _MOST_BYTES, _MOST_PARTS, _MOST_PIXELS, _CHANNELS, _MOST_FEATURES = 1 << 30, 1 << 20, 1 << 20, (1, 3), 1 << 14
+#: The most memory of all graphs together: a few numbers in a file can ask for any.
+_MOST_MEMORY = 1 << 32
 #: The parts of each message of an ONNX file that are looked at: the message in each numbered field.
 _MESSAGES: Mapping[str, Mapping[int, str]] = MappingProxyType(
     {
@@ -287,11 +290,23 @@ def _session(content: bytes) -> Any:
     """The runtime's session of a file, on one processor and without a word."""
     import onnxruntime  # noqa: PLC0415 (an extra of its own)
 
+    _bound_memory()
     options = onnxruntime.SessionOptions()
+    options.add_session_config_entry("session.use_env_allocators", "1")  # those with a bound
     options.log_severity_level = 4
     options.use_deterministic_compute = True
     options.add_session_config_entry("session.load_model_format", "ONNX")  # and no other form, which is not looked at
     return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+
+
+@functools.cache
+def _bound_memory() -> None:
+    """Give the runtime memory with a bound, which lasts as long as the process."""
+    import onnxruntime  # noqa: PLC0415 (an extra of its own)
+
+    kind, where = onnxruntime.OrtAllocatorType.ORT_ARENA_ALLOCATOR, onnxruntime.OrtMemType.DEFAULT
+    memory, bound = onnxruntime.OrtMemoryInfo("Cpu", kind, 0, where), onnxruntime.OrtArenaCfg({"max_mem": _MOST_MEMORY})
+    onnxruntime.create_and_register_allocator(memory, bound)
 
 
 def _input_of(session: Any) -> tuple[str, tuple[int, int, int], bool, bool]:
