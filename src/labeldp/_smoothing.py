@@ -3,9 +3,9 @@
 Pure formulas of public numbers, with which the learners tune themselves and the planner predicts; no label is read. The
 mean squared error of an average of m rows near a point has three terms::
 
-    bias      C (m / (N f v))^(2 b / d)     the function changes within the neighbourhood
-    sampling  V / m                         labels differ from their mean; with local noise, V holds its variance
-    noise     W / m^2                       one draw of noise for the sum, in the central model alone
+    bias      C (m / (N f))^(2 b / d)   the function changes within the neighbourhood
+    sampling  V / m                     labels differ from their mean; with local noise, V holds its variance
+    noise     W / m^2                   one draw of noise for the sum, in the central model alone
 
 N rows of density f in d dimensions, a function with |eta(x) - eta(x')| <= L |x - x'|^b. The constants C are those of a
 function that changes evenly, and densities are taken as even: sizes to start from, which cross-validation on released
@@ -27,11 +27,6 @@ from labeldp._shapes import Float
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
 
-def ball_volume(dimension: float) -> float:
-    """Volume of the Euclidean unit ball, of an effective dimension that need not be whole."""
-    return math.exp(dimension / 2 * math.log(math.pi) - math.lgamma(dimension / 2 + 1))
-
-
 def participation(covariance: Float[np.ndarray, "d d"]) -> float:
     """Participation ratio: (sum of eigenvalues)^2 / sum of squared eigenvalues.
 
@@ -47,8 +42,13 @@ def participation(covariance: Float[np.ndarray, "d d"]) -> float:
 
 
 def neighbour_bias(dimension: float, smoothness: float = 1.0, lipschitz: float = 1.0) -> float:
-    """C of nearest neighbours: the i-th lies at (i / (N f v))^(1/d), so its power b has mean d/(d+b) of the last."""
-    return (lipschitz * dimension / (dimension + smoothness)) ** 2
+    """C of nearest neighbours: the i-th lies at (i / (N f v))^(1/d), so its power b has mean d/(d+b) of the last.
+
+    The volume v of the unit ball, of a dimension that need not be whole, is no float in hundreds of dimensions.
+    """
+    log_volume = dimension / 2 * math.log(math.pi) - math.lgamma(dimension / 2 + 1)
+    scale = math.exp(-smoothness * log_volume / dimension)
+    return (lipschitz * scale * dimension / (dimension + smoothness)) ** 2
 
 
 def cell_bias(dimension: float, smoothness: float = 1.0, lipschitz: float = 1.0) -> float:
@@ -69,7 +69,7 @@ def mean_squared_error(
 
     Args:
         averaged: m, the number of rows averaged.
-        spread: N f v, the number of rows in a neighbourhood of size 1.
+        spread: N f, the number of rows in a unit of volume.
         dimension: d.
         bias: C, as of ``neighbour_bias`` or ``cell_bias``.
         variance: V, of one row's released label given its features.
@@ -92,13 +92,13 @@ def averaged_rows(
     """The m between 1 and ``rows`` that minimizes ``mean_squared_error``.
 
     Each term is exp of a linear function of log m, so the sum is convex in log m, and its slope there,
-    ``(2 b / d) C (m / (N f v))^(2 b / d) - V / m - 2 W / m^2``, changes its sign once.
+    ``(2 b / d) C (m / (N f))^(2 b / d) - V / m - 2 W / m^2``, changes its sign once.
     """
     power = 2 * smoothness / dimension
     low, high = 0.0, math.log(max(1.0, rows))
     if noise == 0:
-        balance = variance / (power * bias) * math.pow(spread, power)
-        return math.exp(min(high, max(low, math.log(balance) / (1 + power))))
+        balance = math.log(variance / (power * bias)) + power * math.log(spread)
+        return math.exp(min(high, max(low, balance / (1 + power))))
     while high - low > 1e-9:
         log = (low + high) / 2
         slope = power * bias * math.exp(power * (log - math.log(spread))) - variance * math.exp(-log)
@@ -109,9 +109,9 @@ def averaged_rows(
 def neighbour_count(
     rows: int, dimension: float, variance: float, smoothness: float = 1.0, lipschitz: float = 1.0, density: float = 1.0
 ) -> int:
-    """Number k of nearest neighbours: (d V / (2 b C))^(d/(2b+d)) (N v f)^(2b/(2b+d)), between 1 and ``rows``.
+    """Number k of nearest neighbours: (d V / (2 b C))^(d/(2b+d)) (N f)^(2b/(2b+d)), between 1 and ``rows``.
 
-    The derivative of C (k / (N f v))^(2b/d) + V / k vanishes there.
+    The derivative of C (k / (N f))^(2b/d) + V / k vanishes there; C is that of ``neighbour_bias``.
 
     Args:
         rows: N.
@@ -129,8 +129,8 @@ def neighbour_count(
     References:
         Zhao et al. 2025, theorem 6; theory of nearest neighbours for the constant.
     """
-    spread, bias = rows * density * ball_volume(dimension), neighbour_bias(dimension, smoothness, lipschitz)
-    optimum = averaged_rows(rows, spread, dimension, bias, variance, 0.0, smoothness)
+    bias = neighbour_bias(dimension, smoothness, lipschitz)
+    optimum = averaged_rows(rows, rows * density, dimension, bias, variance, 0.0, smoothness)
     return max(1, min(rows, math.ceil(optimum * (1 - 1e-12))))
 
 

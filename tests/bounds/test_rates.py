@@ -4,7 +4,9 @@ import math
 
 import pytest
 
-from labeldp.bounds import rate, rate_table, rows_to_name
+from labeldp import Classes, Interval
+from labeldp.bounds import limits, rate, rate_table, rows_to_name
+from labeldp.bounds.planning import Conventions
 from labeldp.bounds.theorems import (
     LabelTails,
     Regularity,
@@ -141,6 +143,15 @@ def test_classification_worked_out():
     assert found.size("delta") == pytest.approx(off)
     assert found.value == pytest.approx((2 * off) ** 2)
     assert rows_to_name(2, 1.0, 1.0, 0.5) == (math.ceil(2 * math.log(2)), math.ceil(8 * math.log(4)))
+
+
+@pytest.mark.parametrize("setting", ["local", "central"])
+@pytest.mark.parametrize("dimension", [0.01, 500.0, 1e6])
+def test_dimensions_of_any_size_have_bounds(setting, dimension):
+    """Features of hundreds of columns have hundreds of dimensions, in which the unit ball is smaller than any float."""
+    for space in (Classes(range(5)), Interval(0, 100, 1)):
+        found = limits(space, 10**6, 1.0, trust=setting, conventions=Conventions(dimension))
+        assert all(math.isfinite(each.value) for each in found.bounds)
 
 
 @pytest.mark.parametrize("setting", ["local", "central"])

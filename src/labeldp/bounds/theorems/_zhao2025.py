@@ -2,7 +2,7 @@
 
 All upper bounds of regression balance the same four errors of an average of n rows, at the n with the smallest sum::
 
-    bias      C (n / s)^(2 b / d), for s = N f v neighbours in the unit ball, or s = N f rows in the unit cube
+    bias      C (n / (N f))^(2 b / d), for N f rows in a unit of volume
     sampling  V / n
     noise     of n labels with noise each: w T^2 / n; of one draw on their sum: w T^2 / n^2
     clipping  (c M T^(1-p))^2, where labels have p moments and are clipped at T
@@ -260,7 +260,7 @@ def regression_upper(
     """Theorems 6, 8, 10 and 12: averages of labels with noise, at the best number of rows (see the module).
 
     *Local*: each label gets noise of its own, and the n nearest neighbours are averaged. Of bounded labels the best
-    number is ``n = (d V / (2 b C))^(d/(2b+d)) (N f v)^(2b/(2b+d))``, V the variance of a label and its noise.
+    number is ``n = (d V / (2 b C))^(d/(2b+d)) (N f)^(2b/(2b+d))``, V the variance of a label and its noise.
     *Central*: the sum of each cell's labels gets noise, so that its mean has ``Lap(2T / (n epsilon))``.
 
     Args:
@@ -289,7 +289,7 @@ def regression_upper(
     rows, e, local = check_rows(rows), _checks.epsilon(epsilon), _is_local(setting)
     unit = _LAPLACE / e**2 if noise_variance is None else _checks.positive(noise_variance, "noise_variance")
     d, b, variance = regularity.dimension, regularity.smoothness, labels.largest_variance
-    spread = rows * regularity.density * (_smoothing.ball_volume(d) if local else 1.0)
+    spread = rows * regularity.density
     bias = (_smoothing.neighbour_bias if local else _smoothing.cell_bias)(d, b, regularity.lipschitz)
 
     def noise(n: float) -> float:
@@ -304,7 +304,7 @@ def regression_upper(
     else:
         n = _smoothing.golden_section_minimizer(error, 1.0, rows)
         n = float(math.ceil(n)) if local else n
-    width = math.pow(n / (rows * regularity.density), 1 / d)
+    width = math.pow(n / spread, 1 / d)
     sizes: Sizes = (("neighbours", n),) if local else (("rows in a cell", n), ("width", width))
     clip: Sizes = (("clip", labels.clip(noise(n))),) if labels.heavy else ()
     return _upper(setting, "heavy-tailed" if labels.heavy else "regression", error(n), regularity, (*sizes, *clip))
@@ -353,8 +353,8 @@ def _assumptions(problem: str, regularity: Regularity) -> tuple[str, ...]:
 
 
 def _best_sides(rows: int, regularity: Regularity, delta: Callable[[float], float]) -> int:
-    """The whole number of parts of an axis with the smallest Delta, at most one cell for each row."""
-    most = max(1.0, math.pow(rows, 1 / regularity.dimension))
+    """The whole number of parts of an axis with the smallest Delta, at most one cell for each row, and 2^32."""
+    most = math.pow(2.0, min(32.0, math.log2(rows) / regularity.dimension))
     near = _smoothing.golden_section_minimizer(delta, 1.0, most)
     return min((math.floor(near), min(math.ceil(near), math.floor(most))), key=delta)
 
