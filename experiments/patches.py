@@ -29,7 +29,9 @@ from labeldp.learning.sklearn import MomentClassifier
 
 SPACE = Classes(range(10))
 BUNDLED = ("digits",)
-CENTRAL, DELTA, COLUMNS = (0.01, 0.05, 0.1, 0.5, 1.0), 1e-6, (32, 128)
+#: Epsilons of a curator, among them those of printed figures.
+CENTRAL = (0.01, 0.02, 0.05, 0.1, 0.18, 0.2, 0.29, 0.5, 1.0, 1.6, 2.0)
+DELTA, COLUMNS = 1e-6, (32, 128)
 
 
 def colour(folder: Path) -> Data:
