@@ -25,6 +25,7 @@ import labeldp
 import labeldp.bounds
 from labeldp import Charge, Classes, Curator, Guarantee, RandomizedResponse, verify
 from labeldp._checks import printable
+from labeldp._strict_json import plain
 from labeldp.bounds import plan
 from labeldp.bounds.planning import EPSILONS
 from labeldp.errors import MissingExtraError, OutputError, VerificationError
@@ -40,7 +41,6 @@ from labeldp.results import (
     Planned,
     account_chart,
     account_part,
-    plain,
     plan_chart,
     release_part,
     result_part,
