@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal, localcontext
+from itertools import accumulate
 from typing import Self
 
 import numpy as np
@@ -359,17 +361,15 @@ def _largest_sums(charges: Sequence[Charge]) -> tuple[Decimal, Decimal]:
     deltas = [_exactly(charge.guarantee.delta) for charge in charges]
     if not _are_of_rows(charges):
         return sum_of(epsilons), sum_of(deltas)
-    bounds = [np.array(charge.rows.ranges, dtype=np.int64).reshape(-1, 2) for charge in charges]
-    edges = np.unique(np.concatenate(bounds)) if bounds else np.arange(0)
-    places = [np.searchsorted(edges, each) for each in bounds]
 
     def largest(costs: Sequence[Decimal]) -> Decimal:
-        steps = np.full(len(edges), Decimal(0), dtype=object)
+        steps: defaultdict[int, Decimal] = defaultdict(Decimal)
         with localcontext(EXACT):
-            for cost, place in zip(costs, places, strict=True):
-                steps[place[:, 0]] += cost
-                steps[place[:, 1]] -= cost
-            return max(np.cumsum(steps), default=Decimal(0))
+            for cost, charge in zip(costs, charges, strict=True):
+                for start, stop in charge.rows.ranges:
+                    steps[start] += cost
+                    steps[stop] -= cost
+            return max(accumulate(steps[edge] for edge in sorted(steps)), default=Decimal(0))
 
     return largest(epsilons), largest(deltas) if any(deltas) else Decimal(0)
 
