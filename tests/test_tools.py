@@ -152,7 +152,8 @@ def test_a_column_of_numbers_in_any_container_is_learned_from():
     """Whole numbers that may be missing and are not, and texts and categories of numbers, are numbers."""
     names = places()
     for values in (pd.array([1, 2] * 75, dtype="Int64"), pd.Categorical([1, 2] * 75), ["1", "2"] * 75):
-        names["model"].fit(pd.DataFrame({"a": names["X"][:, 0], "b": values}), names["release"])
+        frame = pd.DataFrame({"a": names["X"][:, 0], "b": values})
+        assert names["model"].fit(frame, names["release"]).predict(frame).shape == (150,)
 
 
 def test_a_search_by_true_labels_says_which_scorer_to_pass():

@@ -108,7 +108,7 @@ class AtDelta:
 
 @dataclass(frozen=True)
 class Before:
-    """What a release states of earlier ones of its rows, which are not in a total."""
+    """The statement of a release about earlier ones of its rows, which are not in a total."""
 
     source: str
     statement: str

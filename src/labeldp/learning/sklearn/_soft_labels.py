@@ -190,7 +190,7 @@ def of_features(call: Callable[..., Any], features: Any, *arguments: Any, **name
 
 
 def _problem_of(features: Any, missing: bool) -> str:
-    """What keeps features from being a matrix of finite numbers; empty if nothing does, and of sparse ones.
+    """The reason why features are no matrix of finite numbers; empty if they are one, and for sparse ones.
 
     Args:
         features: Features in any container.
@@ -216,7 +216,7 @@ def _problem_of(features: Any, missing: bool) -> str:
 
 
 def _problem_of_column(name: object, values: Any, missing: bool) -> str:
-    """What a column has that is no finite number; empty if it has nothing else."""
+    """The reason why a column has other values than finite numbers; empty if it has none."""
     array, numbers = result_or_none(lambda: np.asarray(values)), floats_or_none(values)
     if numbers is not None and np.isinf(numbers).any():
         return (

@@ -295,7 +295,7 @@ class Collection:
         return release, pa.table(columns)
 
     def _kept(self) -> Iterator[tuple[Any, list[Any]]]:
-        """What was reported, each with its public columns, as ``read_report`` lets it in."""
+        """Reports, each with its public columns, in the form that ``read_report`` lets in."""
         for (body,) in self._database.execute("SELECT body FROM reports ORDER BY mark"):
             report, public = strict_json(body)
             if len(public) != len(self.columns) or not all(map(_is_of, public, self.columns.values())):
